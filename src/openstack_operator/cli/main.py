@@ -1,0 +1,85 @@
+"""Commands of openstack-operator. Each imports what it needs when it runs: ``--help`` stays fast, ``run`` stays small."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal, Optional
+
+import typer
+
+from openstack_operator import __version__
+
+app = typer.Typer(
+    name="openstack-operator",
+    help="Installs, configures, heals, scales and upgrades OpenStack on any conformant Kubernetes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Kubeconfig = Annotated[
+    Optional[Path],  # noqa: UP045 - typer reads the annotation at run time
+    typer.Option(help="Cluster to use; default: KUBECONFIG, then the pod's own service account."),
+]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the cloud.")]
+
+
+@app.command()
+def run(
+    controllers: Annotated[str, typer.Option(help="Comma-separated services to run; default: all.")] = "",
+    namespace: Annotated[str, typer.Option(help="Only objects of this namespace; default: all.")] = "",
+    kubeconfig: Kubeconfig = None,
+    leader_election: Annotated[bool, typer.Option(help="Work only while holding a Lease.")] = True,
+    health_port: Annotated[int, typer.Option(help="Port of /healthz and /readyz; 0: none.")] = 8081,
+    metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0: none.")] = 8080,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, typer.Option(help="json or human.")] = "json",
+) -> None:
+    """Run the operator until SIGTERM."""
+    from openstack_operator.cli import run as process
+    from openstack_operator.runtime import logs
+
+    form: Literal["json", "human"] = "human" if log_format == "human" else "json"
+    logs.configure(log_level, form)
+    process.start(
+        controllers=[name for name in controllers.split(",") if name],
+        namespace=namespace or None,
+        kubeconfig=str(kubeconfig) if kubeconfig else None,
+        leader_election=leader_election,
+        health_port=health_port,
+        metrics_port=metrics_port,
+    )
+
+
+@app.command()
+def crds() -> None:
+    """Print the CustomResourceDefinitions as YAML, for kubectl apply."""
+    import yaml
+
+    from openstack_operator import controlplane
+    from openstack_operator.runtime import kinds
+
+    for service in controlplane.EVERYTHING:
+        for kind in service.kinds:
+            print("---")
+            yaml.safe_dump(kinds.crd(kind), sys.stdout, sort_keys=False, width=120)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)
+
+
+def main() -> None:
+    """Entry point. Errors that users can act on are one line; exit code 1 is a failure, 2 wrong usage, 130 ^C."""
+    from openstack_operator.runtime import errors
+
+    try:
+        app()
+    except errors.OperatorError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,73 @@
+"""The OpenStackControlPlane kind: one field per service, and what all of them share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from openstack_operator.kit import kinds
+from openstack_operator.kit.types import DEFAULT_RELEASE, Entry, Images, PodSettings, PublicEndpoint, Release, Status
+from openstack_operator.runtime.kinds import Column, Kind
+from openstack_operator.runtime.schema import Model, ObjectName
+from openstack_operator.services.keystone.types import KeystoneEntry
+from openstack_operator.services.mariadb.types import MariaDBTemplate
+from openstack_operator.services.memcached.types import MemcachedTemplate
+from openstack_operator.services.rabbitmq.types import RabbitMQTemplate
+
+Phase = Literal["Infrastructure", "Identity", "CoreServices", "Compute", "Ready", "Deleting"]
+
+
+class ClientEntry(Entry, PodSettings):
+    """A pod with the openstack command line client, logged in as admin."""
+
+
+class OpenStackControlPlaneSpec(Model):
+    """A cloud."""
+
+    openstack_release: Release = DEFAULT_RELEASE
+    """OpenStack release. Chooses images and everything that differs between releases, for all services."""
+    region: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=255)] = "RegionOne"
+    """Keystone region. Sets region of all services."""
+    images: Images = Images()
+    """Where images come from. Sets images of all services."""
+    public_endpoint: PublicEndpoint = PublicEndpoint()
+    """How APIs are reached from outside. Sets publicEndpoint of every service that has none of its own."""
+    storage_class: ObjectName | None = None
+    """Storage class of every volume; the cluster's default one when absent. Sets storageClass of every service that has
+    none of its own."""
+    mariadb: MariaDBTemplate = MariaDBTemplate()
+    """The database server. Sets the object `mariadb`."""
+    rabbitmq: RabbitMQTemplate = RabbitMQTemplate()
+    """The message bus. Sets the object `rabbitmq`."""
+    memcached: MemcachedTemplate = MemcachedTemplate()
+    """The cache. Sets the object `memcached`."""
+    keystone: KeystoneEntry = KeystoneEntry()
+    """The identity service. Sets the object `keystone`."""
+    openstackclient: ClientEntry = ClientEntry()
+    """A pod for `kubectl exec` with the openstack command. Sets the Deployment `openstackclient`."""
+
+
+class OpenStackControlPlaneStatus(Status):
+    """What the operator observed of the cloud."""
+
+    phase: Phase | None = None
+    """Where the rollout is, for people. Programs read the conditions."""
+    identity_url: str | None = None
+    """Public URL of Keystone, from which clients find everything else."""
+    admin_secret: str | None = None
+    """Secret with the admin's login and a clouds.yaml."""
+
+
+KIND = Kind(
+    resource=kinds.CONTROL_PLANE,
+    spec=OpenStackControlPlaneSpec,
+    status=OpenStackControlPlaneStatus,
+    description="An OpenStack cloud: every service of its control plane.",
+    short_names=("oscp",),
+    columns=(
+        Column("Phase", ".status.phase", description="Where the rollout is."),
+        Column("Release", ".spec.openstackRelease", description="OpenStack release."),
+        Column("URL", ".status.identityUrl", description="Public URL of Keystone."),
+    ),
+)

@@ -1,0 +1,167 @@
+"""Where configuration lives in the cluster: two ConfigMaps and a Secret per instance, merged in each pod (seed 000).
+
+ConfigMap ``<instance>-config-data`` has the generated files and the user's text, Secret ``<instance>-config-secrets``
+the rows with credentials, ConfigMap ``<instance>-scripts`` the merge and start scripts. A key ``nova.conf.10-generated``
+is a part of ``nova.conf``; parts are concatenated in order of their numbers, which is a correct merge under oslo.config's
+rules (the last value of an option wins). Any other key is a whole file.
+
+    10-generated (ConfigMap)  20-secret (Secret)  90-custom… (ConfigMap, the user wins)
+                 \\               |                /
+          init container: merge.sh -> in-memory volume config-data-merged -> main container
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from openstack_operator.kit import custom_config, ini, labels, names
+from openstack_operator.kit.credentials import encode
+from openstack_operator.runtime import drift, kinds
+from openstack_operator.runtime.controller import Scope
+
+SOURCE = "/var/lib/config-data/default"
+MERGED = "/var/lib/config-data/merged"
+SCRIPTS = "/usr/local/bin/container-scripts"
+
+MERGE = f"""\
+#!/bin/sh
+# Concatenates the parts of each configuration file, in order of their numbers, over the image's own defaults.
+set -eu
+export LC_ALL=C
+rm -rf {MERGED}/*
+[ -z "${{DEFAULTS:-}}" ] || [ ! -d "$DEFAULTS" ] || cp -R "$DEFAULTS/." {MERGED}/
+cd {SOURCE}
+for part in *; do
+  case $part in
+    *.[0-9][0-9]-*)
+      file={MERGED}/${{part%.[0-9][0-9]-*}}
+      # The first part replaces what the image brought.
+      case " ${{seen:-}} " in *" $file "*) ;; *) : > "$file"; seen="${{seen:-}} $file" ;; esac
+      cat "$part" >> "$file"; echo >> "$file" ;;
+    *) cat "$part" > "{MERGED}/$part" ;;
+  esac
+done
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """A configuration file made of rows and users' text (field path and text, lowest precedence first)."""
+
+    name: str
+    rows: tuple[ini.Row, ...]
+    custom: tuple[tuple[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Sources:
+    """What a pod mounts, and the hash of what it says: other hash, other pods."""
+
+    config_data: str
+    config_secrets: str
+    scripts: str
+    digest: str
+    defaults: str = ""
+    """Directory in the image whose files are copied first (paste files, rootwrap filters)."""
+
+
+NONE = Sources("", "", "", "")
+"""Stands in where only the labels of a pod are needed."""
+
+
+async def ensure(
+    scope: Scope[Any],
+    service: str,
+    files: Sequence[File],
+    *,
+    whole: Mapping[str, str] | None = None,
+    whole_secret: Mapping[str, str] | None = None,
+    scripts: Mapping[str, str] | None = None,
+    defaults: str = "",
+    instance: str = "",
+    model: Any = None,
+) -> Sources:
+    """Writes the three objects. ``whole`` and ``whole_secret`` are files that are no rows.
+
+    ``instance`` (default: the object's name) prefixes the objects' names; ``model`` (default: the spec) is what the
+    rows read. Raises ``errors.Stalled`` with field and line for users' text that oslo.config cannot parse; then nothing
+    was written and running pods stay as they are.
+    """
+    instance = instance or scope.name
+    public: dict[str, str] = dict(whole or {})
+    secret: dict[str, str] = dict(whole_secret or {})
+    for file in files:
+        for field, text in file.custom:
+            custom_config.check(text, field)
+        rendered = ini.render(file.rows, scope.spec if model is None else model, scope.facts)
+        public[f"{file.name}.10-generated"] = rendered.public
+        if rendered.secret:
+            secret[f"{file.name}.20-secret"] = rendered.secret
+        for number, (field, text) in enumerate(file.custom):
+            if text:
+                public[f"{file.name}.{90 + number}-custom"] = f"# {field}\n{text}"
+    programs = {"merge.sh": MERGE, **(scripts or {})}
+    sources = Sources(
+        config_data=names.config_data(instance),
+        config_secrets=names.config_secrets(instance),
+        scripts=names.scripts(instance),
+        digest=drift.digest([{k: _essence(v) for k, v in one.items()} for one in (public, secret)] + [programs]),
+        defaults=defaults,
+    )
+    tags = labels.common(service, scope.name)
+    for name, data in ((sources.config_data, public), (sources.scripts, programs)):
+        await scope.apply(kinds.CONFIGMAP, {"metadata": {"name": name, "labels": tags}, "data": data})
+    await scope.apply(
+        kinds.SECRET,
+        {"metadata": {"name": sources.config_secrets, "labels": tags}, "type": "Opaque", "data": encode(secret)},
+    )
+    return sources
+
+
+def _essence(text: str) -> list[str]:
+    """The lines that a service reads: a change of comments or blank lines must not restart anything."""
+    return [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith(("#", ";"))]
+
+
+def volumes(sources: Sources) -> list[dict[str, Any]]:
+    """The volumes of a pod that runs with these sources."""
+    return [
+        {
+            "name": "config-data",
+            "projected": {
+                "defaultMode": 0o440,
+                "sources": [
+                    {"configMap": {"name": sources.config_data}},
+                    {"secret": {"name": sources.config_secrets}},
+                ],
+            },
+        },
+        {"name": "scripts", "configMap": {"name": sources.scripts, "defaultMode": 0o555}},
+        {"name": "config-data-merged", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+    ]
+
+
+MERGED_MOUNT = {"name": "config-data-merged", "mountPath": MERGED}
+MAIN_MOUNTS = [{"name": "scripts", "mountPath": SCRIPTS, "readOnly": True}, MERGED_MOUNT | {"readOnly": True}]
+"""All of the configuration that a main container sees."""
+
+
+def init_container(sources: Sources, image: str, security: dict[str, Any]) -> dict[str, Any]:
+    """The init container that merges."""
+    return {
+        "name": "merge-config",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", f"{SCRIPTS}/merge.sh"],
+        "env": [{"name": "DEFAULTS", "value": sources.defaults}],
+        "securityContext": security,
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": "config-data", "mountPath": SOURCE, "readOnly": True},
+            {"name": "scripts", "mountPath": SCRIPTS, "readOnly": True},
+            MERGED_MOUNT,
+        ],
+    }

@@ -1,0 +1,55 @@
+"""A service's database: its credentials, the request to MariaDB, the connection URL as a fact."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+from openstack_operator.kit import credentials, kinds, names, requests
+from openstack_operator.kit.types import SecretKeyRef
+from openstack_operator.runtime.controller import Scope
+
+FIELD = "databases"
+
+
+def url(values: Mapping[str, str]) -> str:
+    """SQLAlchemy URL of a database Secret (user, password, hostname, port, database)."""
+    user, password = (urllib.parse.quote(values[key], safe="") for key in ("user", "password"))
+    return f"mysql+pymysql://{user}:{password}@{values['hostname']}:{values.get('port', '3306')}/{values['database']}"
+
+
+async def ensure(
+    scope: Scope[Any],
+    service: str,
+    mariadb: str,
+    schema: str,
+    *,
+    supplied: SecretKeyRef | None = None,
+    secret: str = "",
+    fact: str = "database",
+) -> str:
+    """Makes the Secret and the database, sets ``<fact>.url`` and ``<fact>.secret``; returns the Secret's name.
+
+    Raises ``errors.Waiting`` until MariaDB has set up both the schema and the user with this password.
+    """
+    item = requests.server(scope, kinds.MARIADB, mariadb)
+    secret = secret or names.database_secret(scope.name)
+    values = {
+        # MariaDB allows 80 characters in a user name, and the schema's name is unique in the server already.
+        "user": schema,
+        "password": await credentials.password(scope, secret, supplied, "spec.credentials.database"),
+        "hostname": names.dns(item["metadata"]["name"], scope.namespace),
+        "port": "3306",
+        "database": schema,
+    }
+    await credentials.ensure(scope, secret, service, values)
+    scope.facts[f"{fact}.url"] = url(values)
+    scope.facts[f"{fact}.secret"] = secret
+    await requests.ask(scope, kinds.MARIADB, mariadb, FIELD, {"name": schema, "secretRef": {"name": secret}})
+    return secret
+
+
+async def drop(scope: Scope[Any], mariadb: str, schema: str) -> None:
+    """For finalizers: the schema and its user go, unless the whole server goes."""
+    await requests.withdraw(scope, kinds.MARIADB, mariadb, FIELD, schema)

@@ -1,0 +1,48 @@
+"""Jobs: run once for each set of inputs, again when these change, and again after a failure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openstack_operator.kit import labels, names, pods, workloads
+from openstack_operator.runtime import drift, errors, kinds
+from openstack_operator.runtime.client import Object
+from openstack_operator.runtime.controller import Scope
+
+RETRIES = 3
+
+
+def job(pod: workloads.Pod, name: str) -> Object:
+    """A Job without a time to live: its presence says that these inputs were dealt with."""
+    template = workloads.template(pod)
+    template["spec"]["restartPolicy"] = "OnFailure"
+    return {
+        "metadata": {"name": name, "labels": labels.common(pod.service, pod.instance, pod.component)},
+        "spec": {"backoffLimit": RETRIES, "template": template},
+    }
+
+
+async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str) -> None:
+    """Runs the Job for the pod's present inputs (image, command, configuration) and waits for its success.
+
+    Jobs of other inputs are removed. A failed one is removed too and made anew after the controller's back-off, because
+    what it failed on (a database that was away) may be over. Raises ``errors.Waiting`` and ``errors.Unavailable``.
+    """
+    template = workloads.template(pod)
+    name = names.job(scope.name, task, drift.digest(template))
+    for other in scope.children(kinds.JOB):
+        metadata = other["metadata"]
+        if metadata["labels"].get("app.kubernetes.io/component") == pod.component and metadata["name"] != name:
+            await scope.delete(kinds.JOB, metadata["name"])
+    present = scope.get(kinds.JOB, name)
+    if present is None:
+        present = await scope.apply(kinds.JOB, job(pod, name))
+    status = present.get("status", {})
+    if status.get("succeeded"):
+        return
+    why = pods.explain(scope, workloads.selector(pod))
+    for condition in status.get("conditions", []):
+        if condition["type"] == "Failed" and condition["status"] == "True":
+            await scope.delete(kinds.JOB, name)
+            raise errors.Unavailable("JobFailed", f"Job {scope.namespace}/{name} failed: {why or condition['message']}")
+    raise errors.Waiting("JobRunning", f"Job {scope.namespace}/{name} is running" + (f": {why}" if why else ""))

@@ -1,0 +1,63 @@
+"""What differs between OpenStack releases, as data: one TOML file per release, never a branch in code.
+
+``tag``: default tag of every image; ``[images]``: image name per role; ``[options]``: spelling of options and programs
+that releases renamed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+
+from openstack_operator.kit.types import Images
+from openstack_operator.runtime import errors
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """One release's file."""
+
+    name: str
+    tag: str
+    images: Mapping[str, str]
+    options: Mapping[str, str]
+
+    def option(self, meaning: str) -> str:
+        return self.options[meaning]
+
+
+def available() -> tuple[str, ...]:
+    """Releases that have a file, oldest first."""
+    folder = resources.files(__name__)
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
+
+
+@functools.cache
+def load(name: str) -> Release:
+    """A release by name. Raises ``errors.Stalled`` that lists the known ones."""
+    file = resources.files(__name__) / f"{name}.toml"
+    if not file.is_file():
+        raise errors.Stalled(
+            "UnknownRelease", f"spec.openstackRelease: no {name} in this operator; it has {', '.join(available())}"
+        )
+    content = tomllib.loads(file.read_text())
+    return Release(name, content["tag"], content["images"], content.get("options", {}))
+
+
+def image(release: Release, role: str, images: Images, defaults: tuple[str, str], override: str | None = None) -> str:
+    """The reference of the image for a role ("nova-api").
+
+    Precedence: ``override`` (containerImage), ``images.overrides`` by image name, then ``images`` field by field over
+    ``defaults`` (registry and prefix of the operator) and the release's tag.
+    """
+    if override:
+        return override
+    name = release.images[role]
+    if name in images.overrides:
+        return images.overrides[name]
+    registry, prefix = images.registry or defaults[0], images.prefix or defaults[1]
+    path = "/".join(part for part in (registry, prefix, name) if part)
+    return f"{path}:{images.tag or release.tag}"

@@ -1,0 +1,95 @@
+"""Asking another object for something: an entry in a list of its spec that belongs to the asker.
+
+MariaDB's ``spec.databases`` and RabbitMQ's ``spec.vhosts`` are lists keyed by name. Each asker owns its entries through
+server-side apply with a field manager of its own, so neither the control plane nor other services touch them; taking an
+entry out makes the server's controller drop what it stands for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openstack_operator.kit import credentials
+from openstack_operator.runtime import conditions, errors, kinds
+from openstack_operator.runtime.client import Object
+from openstack_operator.runtime.controller import Scope
+from openstack_operator.runtime.kinds import Resource
+
+
+def _manager(scope: Scope[Any], field: str, name: str) -> str:
+    return f"{scope.kind}.{scope.name}.{field}.{name}"[:128]
+
+
+def server(scope: Scope[Any], resource: Resource, name: str) -> Object:
+    """The object asked. Raises ``errors.Waiting`` while there is none."""
+    item = scope.get(resource, name)
+    if item is None or "deletionTimestamp" in item["metadata"]:
+        raise errors.Waiting("NotFound", f"{resource.kind} {scope.namespace}/{name} does not exist")
+    return item
+
+
+async def ask(scope: Scope[Any], resource: Resource, server_name: str, field: str, entry: dict[str, Any]) -> None:
+    """Puts ``entry`` into ``spec.<field>`` of the server object and waits until its status grants it.
+
+    ``entry`` has ``name`` and ``secretRef``; granted means that the server knows the credentials in that Secret.
+    """
+    item = server(scope, resource, server_name)
+    name = entry["name"]
+    listed = [other for other in item["spec"].get(field, []) if other["name"] == name]
+    if listed != [entry]:
+        # Two askers of one name would fight over the entry for ever.
+        if listed and not _is_ours(item, scope, field, name):
+            owner = _owner(item, field, name)
+            if owner:
+                raise errors.Stalled(
+                    "NameInUse", f"{resource.kind} {server_name}: spec.{field} {name!r} belongs to {owner}"
+                )
+        written = await scope.client.apply(
+            resource,
+            {
+                "metadata": {"name": server_name, "namespace": scope.namespace, "uid": item["metadata"]["uid"]},
+                "spec": {field: [entry]},
+            },
+            manager=_manager(scope, field, name),
+        )
+        scope.manager.informer(resource).observe(written)
+    secret = scope.get(kinds.SECRET, entry["secretRef"]["name"])
+    wanted = credentials.fingerprint(secret) if secret is not None else ""
+    granted = [other for other in item.get("status", {}).get(field, []) if other["name"] == name]
+    if not granted or granted[0].get("secretHash") != wanted:
+        problem = conditions.find(item, conditions.READY)
+        why = f" ({problem['message']})" if problem and problem["status"] != "True" and problem["message"] else ""
+        raise errors.Waiting(
+            "NotGranted", f"{resource.kind} {scope.namespace}/{server_name} has not set up {field} {name} yet{why}"
+        )
+
+
+def _is_ours(item: Object, scope: Scope[Any], field: str, name: str) -> bool:
+    # The cache drops managedFields; entries carry the name of the asker's Secret, which starts with the asker's name.
+    entry = next(other for other in item["spec"].get(field, []) if other["name"] == name)
+    return str(entry.get("secretRef", {}).get("name", "")).startswith(scope.name)
+
+
+def _owner(item: Object, field: str, name: str) -> str:
+    entry = next(other for other in item["spec"].get(field, []) if other["name"] == name)
+    return f"the owner of Secret {entry.get('secretRef', {}).get('name', '?')}"
+
+
+async def withdraw(scope: Scope[Any], resource: Resource, server_name: str, field: str, name: str) -> None:
+    """Takes an entry out and waits until the server has dropped what it stood for.
+
+    A server that is gone, or going, takes everything with it.
+    """
+    item = scope.get(resource, server_name)
+    if item is None or "deletionTimestamp" in item["metadata"]:
+        return
+    if any(other["name"] == name for other in item["spec"].get(field, [])):
+        written = await scope.client.apply(
+            resource,
+            {"metadata": {"name": server_name, "namespace": scope.namespace, "uid": item["metadata"]["uid"]}},
+            manager=_manager(scope, field, name),
+        )
+        scope.manager.informer(resource).observe(written)
+        item = written
+    if any(other["name"] == name for other in item.get("status", {}).get(field, [])):
+        raise errors.Waiting("NotDropped", f"{resource.kind} {server_name} has not dropped {field} {name} yet")

@@ -1,0 +1,237 @@
+"""Fields that several kinds share. A field exists only when it works, and its docstring ends with its effect."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from openstack_operator.runtime.kinds import Condition, Status
+from openstack_operator.runtime.schema import (
+    DataKey,
+    K8s,
+    Labels,
+    Model,
+    Name,
+    ObjectName,
+    Opaque,
+    Port,
+    Quantity,
+    Replicas,
+)
+
+__all__ = ["Condition", "Status"]
+
+Release = Literal["2026.1"]
+DEFAULT_RELEASE: Release = "2026.1"
+
+ConfigText = Annotated[str, Field(max_length=65536)]
+"""A piece of an oslo.config file."""
+
+
+class Ref(Model):
+    """Another object of the same namespace."""
+
+    name: Name
+    """metadata.name of the object."""
+
+
+class SecretKeyRef(Model):
+    """One value of a Secret of the same namespace that the user made."""
+
+    name: ObjectName
+    """metadata.name of the Secret."""
+    key: DataKey = "password"
+    """Key in the Secret's data."""
+
+
+class ResourceList(Model):
+    """Amounts of compute resources."""
+
+    cpu: Quantity | None = None
+    """CPU cores, such as 500m."""
+    memory: Quantity | None = None
+    """Memory, such as 256Mi."""
+
+
+class Resources(Model):
+    """Compute resources of the main container."""
+
+    requests: ResourceList = ResourceList()
+    """What is reserved. Sets resources.requests; what is absent keeps the service's own default."""
+    limits: ResourceList = ResourceList()
+    """What may not be exceeded. Sets resources.limits; none by default."""
+
+
+class Images(Model):
+    """Where images come from: `<registry>/<prefix>/<name>:<tag>` with Kolla's names."""
+
+    registry: Annotated[str, Field(max_length=253)] | None = None
+    """Registry host, with port. Defaults to the operator's own setting."""
+    prefix: Annotated[str, Field(max_length=200)] | None = None
+    """Path between registry and name. Defaults to the operator's own setting."""
+    tag: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][-A-Za-z0-9_.]*$", max_length=128)] | None = None
+    """Tag of every image. Defaults to what the OpenStack release names."""
+    overrides: Annotated[dict[str, str], Field(max_length=64)] = {}
+    """Whole references by image name, such as `nova-api: registry.example/x:1`; they win over the other fields."""
+
+
+class PodSettings(Model):
+    """Where and how the pods of a workload run."""
+
+    node_selector: Labels = {}
+    """Labels that a node must have. Sets nodeSelector of the pods."""
+    tolerations: Annotated[tuple[Opaque, ...], Field(max_length=32)] = ()
+    """Taints that the pods bear. Sets tolerations of the pods."""
+    topology_spread_constraints: Annotated[tuple[Opaque, ...], Field(max_length=16)] = ()
+    """How pods spread over nodes and zones. Sets topologySpreadConstraints of the pods."""
+    resources: Resources = Resources()
+    """Compute resources. Sets resources of the main container."""
+    container_image: Annotated[str, Field(max_length=512)] | None = None
+    """Whole reference of the image, instead of the one that `images` gives. Sets image of the containers."""
+
+
+class Workload(PodSettings):
+    """A workload with a number of pods."""
+
+    replicas: Replicas = 1
+    """Number of pods; 0 stops the service and keeps everything else. Sets replicas of the workload."""
+
+
+class Configurable(Model):
+    """Something that runs an OpenStack process."""
+
+    custom_service_config: ConfigText = ""
+    """oslo.config text that wins over everything generated. Appended to the service's configuration file."""
+
+
+class Credentials(Model):
+    """Passwords that the user brings instead of generated ones; any character is allowed but line breaks."""
+
+    database: SecretKeyRef | None = None
+    """Password of the database user. Sets the connection URL and the user in MariaDB."""
+    messaging: SecretKeyRef | None = None
+    """Password of the message bus user. Sets transport_url and the user in RabbitMQ."""
+    service_user: SecretKeyRef | None = None
+    """Password of the service's Keystone user. Sets [keystone_authtoken] password and the user in Keystone."""
+
+
+class Storage(Model):
+    """A persistent volume of each pod."""
+
+    storage_size: Quantity = "10Gi"
+    """Size of the volume. Sets the request of the PersistentVolumeClaim when it is made."""
+    storage_class: ObjectName | None = None
+    """Storage class; the cluster's default one when absent. Sets storageClassName of the PersistentVolumeClaim."""
+    storage_retention: Literal["Retain", "Delete"] = "Delete"
+    """What happens to the volumes when the object is deleted. Delete removes the PersistentVolumeClaims."""
+
+
+class PublicEndpoint(Model):
+    """How people and programs outside the cluster reach the API."""
+
+    type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
+    """Type of the public Service; with ClusterIP the internal address is published. Sets the public URL in Keystone."""
+    host: Annotated[str, Field(max_length=253)] | None = None
+    """Host name or address in the public URL. Defaults to the load balancer's address or a node's internal address."""
+    node_port: Port | None = None
+    """Fixed node port. Sets nodePort of the public Service; Kubernetes chooses one when absent."""
+
+
+class Entry(Model):
+    """A service in a control plane."""
+
+    enabled: bool = True
+    """Whether the control plane has this service. False deletes the service's object, its database included."""
+
+
+class Instance(Model):
+    """What the control plane tells every service's object."""
+
+    openstack_release: Release = DEFAULT_RELEASE
+    """OpenStack release. Chooses images and everything that differs between releases."""
+    images: Images = Images()
+    """Where images come from. Sets image of all containers."""
+
+
+class ServiceTemplate(Configurable, Workload):
+    """What users say about an API service, in its own object and in a control plane alike."""
+
+    credentials: Credentials = Credentials()
+    """Passwords that the user brings. Sets the service's Secrets."""
+    public_endpoint: PublicEndpoint | None = None
+    """How the API is reached from outside. Sets the public Service and the public URL in Keystone; absent, the control
+    plane's setting holds."""
+
+
+class ServiceInstance(Instance):
+    """What the control plane tells an API service's object."""
+
+    region: Annotated[str, Field(min_length=1, max_length=255)] = "RegionOne"
+    """Keystone region. Sets the region of the endpoints and region_name in every client section."""
+    database_ref: Ref = Ref(name="mariadb")
+    """The MariaDB object that holds the service's database. Sets the host in the connection URL."""
+    memcached_ref: Ref = Ref(name="memcached")
+    """The Memcached object that caches tokens. Sets memcached_servers."""
+
+
+class IdentityClientInstance(ServiceInstance):
+    """A service that authenticates its users with Keystone."""
+
+    keystone_ref: Ref = Ref(name="keystone")
+    """The Keystone object that the service registers with. Sets auth_url in every client section."""
+
+
+class MessagingClientInstance(IdentityClientInstance):
+    """A service that uses the message bus."""
+
+    messaging_ref: Ref = Ref(name="rabbitmq")
+    """The RabbitMQ object of the service. Sets the host in transport_url."""
+
+
+class DatabaseRequest(Model):
+    """One database that a service asks a MariaDB for."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$", min_length=1, max_length=64)]
+    """Name of the schema."""
+    secret_ref: Ref
+    """Secret with the keys user and password of the one user that owns the schema."""
+
+
+class VhostRequest(Model):
+    """One virtual host with its user that a service asks a RabbitMQ for."""
+
+    name: Annotated[str, Field(pattern=r"^[-A-Za-z0-9_.]+$", min_length=1, max_length=64)]
+    """Name of the virtual host."""
+    secret_ref: Ref
+    """Secret with the keys user and password of the user that may use the virtual host."""
+
+
+class GrantedEntry(Model):
+    """Something that was asked for and stands in the server."""
+
+    name: str
+    """Name of the schema or virtual host."""
+    user: str
+    """The user that owns it."""
+    secret_hash: str
+    """Hash of the credentials that the server knows: a waiting service compares it with its Secret."""
+
+
+class ServiceStatus(Status):
+    """Status of an API service."""
+
+    replicas: int | None = None
+    """Pods of the API."""
+    ready_replicas: int | None = None
+    """Pods of the API that serve requests."""
+    selector: str | None = None
+    """Label selector of the API's pods, for autoscalers."""
+    internal_url: str | None = None
+    """URL inside the cluster."""
+    public_url: str | None = None
+    """URL outside the cluster."""
+
+
+ENTRIES = K8s(list_type="map", map_keys=("name",))
+"""Marker of lists in which each service owns its entries (server-side apply merges them by name)."""

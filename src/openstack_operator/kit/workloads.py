@@ -1,0 +1,393 @@
+"""Pure builders of pods and the workloads around them, and the waits for these.
+
+``Pod`` says what a service's container needs; ``template`` turns it into a pod template that is non-root, read-only,
+without capabilities and without a service account token unless the service says why not. ``deployment``,
+``stateful_set``, ``daemon_set`` wrap it; ``wait`` raises until the cluster runs exactly what was asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from openstack_operator.kit import config, labels, pods
+from openstack_operator.kit.kinds import DOMAIN
+from openstack_operator.kit.types import PodSettings, Storage
+from openstack_operator.runtime import errors, kinds
+from openstack_operator.runtime.client import Object
+from openstack_operator.runtime.controller import Scope
+from openstack_operator.runtime.kinds import Resource
+
+CONFIG_HASH = f"{DOMAIN}/config-hash"
+
+# A new pod is looked at every second until it serves; from then on rarely, because each look costs CPU.
+STARTUP_PERIOD, STARTUP_FAILURES = 1, 300
+READINESS_PERIOD = 10
+LIVENESS_PERIOD = 30
+
+RESTRICTED: Mapping[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""Security context of every container that is not named as an exception with a reason."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Container:
+    """One container. ``probe`` is the handler of its probes (``http_probe`` and the like)."""
+
+    name: str
+    command: tuple[str, ...]
+    image: str = ""
+    """Empty: the pod's."""
+    env: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    env_from_fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Name to field path of the downward API."""
+    ports: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    probe: Mapping[str, Any] | None = None
+    liveness: Mapping[str, Any] | None = None
+    """Handler of the liveness probe; only for what a restart cures."""
+    probe_timeout: int = 10
+    cpu: str = "10m"
+    memory: str = "128Mi"
+    security: Mapping[str, Any] | None = None
+    """Instead of ``RESTRICTED``; the caller says why in a comment."""
+    mounts: tuple[Mapping[str, Any], ...] = ()
+    config: bool = True
+    """Whether it mounts scripts and config-data-merged (if the pod has any)."""
+    pre_stop_seconds: int = 0
+    """Keeps serving that long after endpoints were told, so that no request meets a closed port."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pod:
+    """The pods of one workload."""
+
+    service: str
+    instance: str
+    component: str
+    owner_kind: str
+    image: str
+    user: int | None
+    """uid = gid as Kolla has it; None: containers bring their own security contexts."""
+    containers: tuple[Container, ...]
+    settings: PodSettings = dataclasses.field(default_factory=PodSettings)
+    sources: config.Sources | None = None
+    init: tuple[Container, ...] = ()
+    writable: tuple[str, ...] = ("/tmp",)
+    """Directories of the main containers that are empty volumes."""
+    volumes: tuple[Mapping[str, Any], ...] = ()
+    host_network: bool = False
+    host_pid: bool = False
+    grace_seconds: int = 30
+    hash_extra: str = ""
+    """Whatever else must roll the pods when it changes."""
+
+
+def selector(pod: Pod) -> dict[str, str]:
+    return labels.selector(pod.service, pod.instance, pod.component)
+
+
+def template(pod: Pod) -> dict[str, Any]:
+    """The pod template."""
+    scratch = [{"name": f"scratch-{i}", "emptyDir": {}} for i, _ in enumerate(pod.writable)]
+    scratch_mounts = [{"name": f"scratch-{i}", "mountPath": path} for i, path in enumerate(pod.writable)]
+    sources = pod.sources
+    init = [_container(pod, one, scratch_mounts, main=False) for one in pod.init]
+    if sources is not None:
+        security = _security(pod, None)
+        init.insert(0, config.init_container(sources, pod.image, security))
+    spec: dict[str, Any] = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": pod.grace_seconds,
+        "securityContext": _pod_security(pod),
+        "containers": [_container(pod, one, scratch_mounts, main=True) for one in pod.containers],
+        "volumes": [*(config.volumes(sources) if sources else []), *scratch, *(dict(one) for one in pod.volumes)],
+    }
+    if init:
+        spec["initContainers"] = init
+    if pod.host_network:
+        # Names of Services resolve from the host's network too.
+        spec |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
+    if pod.host_pid:
+        spec["hostPID"] = True
+    settings = pod.settings
+    if settings.node_selector:
+        spec["nodeSelector"] = dict(settings.node_selector)
+    if settings.tolerations:
+        spec["tolerations"] = list(settings.tolerations)
+    if settings.topology_spread_constraints:
+        spec["topologySpreadConstraints"] = list(settings.topology_spread_constraints)
+    if not pod.host_network:
+        spec["affinity"] = _spread(selector(pod))
+    annotations = {}
+    digest = ".".join(part for part in (sources.digest if sources else "", pod.hash_extra) if part)
+    if digest:
+        annotations[CONFIG_HASH] = digest
+    return {
+        "metadata": {
+            "labels": labels.pod(pod.service, pod.instance, pod.component, pod.owner_kind),
+            "annotations": annotations,
+        },
+        "spec": spec,
+    }
+
+
+def _pod_security(pod: Pod) -> dict[str, Any]:
+    if pod.user is None:
+        return {}
+    return {
+        "runAsUser": pod.user,
+        "runAsGroup": pod.user,
+        "fsGroup": pod.user,
+        # Large volumes are not walked at each start when their root is right already.
+        "fsGroupChangePolicy": "OnRootMismatch",
+    }
+
+
+def _security(pod: Pod, own: Mapping[str, Any] | None) -> dict[str, Any]:
+    if own is not None:
+        return dict(own)
+    if pod.user is not None:
+        return dict(RESTRICTED)
+    return {key: value for key, value in RESTRICTED.items() if key != "runAsNonRoot"}
+
+
+def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main: bool) -> dict[str, Any]:
+    requests = {"cpu": one.cpu, "memory": one.memory}
+    limits: dict[str, str] = {}
+    if main and one is pod.containers[0]:
+        wanted = pod.settings.resources
+        requests |= wanted.requests.model_dump(exclude_none=True)
+        limits |= wanted.limits.model_dump(exclude_none=True)
+    body: dict[str, Any] = {
+        "name": one.name,
+        "image": one.image or pod.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": list(one.command),
+        "securityContext": _security(pod, one.security),
+        "resources": {"requests": requests} | ({"limits": limits} if limits else {}),
+        # The last log lines of a container that failed become part of its status, and so of ours.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            *(config.MAIN_MOUNTS if pod.sources and one.config else []),
+            *scratch,
+            *(dict(mount) for mount in one.mounts),
+        ],
+    }
+    env: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in one.env.items()]
+    env += [
+        {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
+        for name, path in one.env_from_fields.items()
+    ]
+    if env:
+        body["env"] = env
+    if one.ports:
+        body["ports"] = [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in one.ports.items()]
+    if main and one.probe:
+        body["startupProbe"] = _probe(one, one.probe, STARTUP_PERIOD, STARTUP_FAILURES)
+        body["readinessProbe"] = _probe(one, one.probe, READINESS_PERIOD, 3)
+    if main and one.liveness:
+        body["livenessProbe"] = _probe(one, one.liveness, LIVENESS_PERIOD, 6)
+    if one.pre_stop_seconds:
+        body["lifecycle"] = {"preStop": {"sleep": {"seconds": one.pre_stop_seconds}}}
+    return body
+
+
+def _probe(one: Container, handler: Mapping[str, Any], period: int, failures: int) -> dict[str, Any]:
+    return {**handler, "periodSeconds": period, "failureThreshold": failures, "timeoutSeconds": one.probe_timeout}
+
+
+def http_probe(path: str, port: int) -> dict[str, Any]:
+    return {"httpGet": {"path": path, "port": port, "scheme": "HTTP"}}
+
+
+def tcp_probe(port: int) -> dict[str, Any]:
+    return {"tcpSocket": {"port": port}}
+
+
+def exec_probe(*command: str) -> dict[str, Any]:
+    return {"exec": {"command": list(command)}}
+
+
+def connected_probe(port: int) -> dict[str, Any]:
+    """For daemons without a port of their own: the pod holds an established connection to ``port`` elsewhere (the
+    message bus). Read from the kernel's table, because a probe in Python costs two CPU seconds."""
+    return exec_probe("grep", "-qE", f":{port:04X} 01 ", "/proc/net/tcp", "/proc/net/tcp6")
+
+
+def _spread(tags: dict[str, str]) -> dict[str, Any]:
+    term = {"labelSelector": {"matchLabels": tags}, "topologyKey": "kubernetes.io/hostname"}
+    return {
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]
+        }
+    }
+
+
+def _head(pod: Pod, name: str) -> dict[str, Any]:
+    return {"name": name, "labels": labels.common(pod.service, pod.instance, pod.component)}
+
+
+def deployment(pod: Pod, name: str, replicas: int) -> Object:
+    """New pods come up before old ones go, so that an API with one replica has no gap either."""
+    return {
+        "metadata": _head(pod, name),
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": selector(pod)},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "revisionHistoryLimit": 3,
+            "template": template(pod),
+        },
+    }
+
+
+def stateful_set(
+    pod: Pod,
+    name: str,
+    replicas: int,
+    *,
+    storage: Storage | None = None,
+    mount_name: str = "data",
+    service_name: str = "",
+    parallel: bool = True,
+) -> Object:
+    """Pods with stable names under the headless Service ``service_name`` (default: ``name``)."""
+    spec: dict[str, Any] = {
+        "replicas": replicas,
+        "selector": {"matchLabels": selector(pod)},
+        "serviceName": service_name or name,
+        "podManagementPolicy": "Parallel" if parallel else "OrderedReady",
+        "updateStrategy": {"type": "RollingUpdate"},
+        "template": template(pod),
+    }
+    if storage is not None:
+        claim: dict[str, Any] = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": storage.storage_size}},
+        }
+        if storage.storage_class:
+            claim["storageClassName"] = storage.storage_class
+        spec["volumeClaimTemplates"] = [
+            {
+                "metadata": {"name": mount_name, "labels": labels.common(pod.service, pod.instance, pod.component)},
+                "spec": claim,
+            }
+        ]
+        spec["persistentVolumeClaimRetentionPolicy"] = {
+            "whenDeleted": storage.storage_retention,
+            "whenScaled": "Retain",
+        }
+    return {"metadata": _head(pod, name), "spec": spec}
+
+
+def daemon_set(pod: Pod, name: str, *, on_delete: bool = False) -> Object:
+    """One pod per selected node. ``on_delete`` leaves running pods alone when the template changes."""
+    strategy: dict[str, Any] = (
+        {"type": "OnDelete"}
+        if on_delete
+        else {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%", "maxSurge": 0}}
+    )
+    return {
+        "metadata": _head(pod, name),
+        "spec": {"selector": {"matchLabels": selector(pod)}, "updateStrategy": strategy, "template": template(pod)},
+    }
+
+
+def service(
+    pod: Pod,
+    name: str,
+    ports: Mapping[str, int],
+    *,
+    headless: bool = False,
+    kind: str = "ClusterIP",
+    node_port: int | None = None,
+) -> Object:
+    """A Service for the pods; ``headless`` ones publish addresses before pods are ready: members look for each other."""
+    spec: dict[str, Any] = {
+        "type": kind,
+        "selector": selector(pod),
+        "ports": [
+            {"name": label, "port": port, "targetPort": port, "protocol": "TCP"}
+            | ({"nodePort": node_port} if node_port else {})
+            for label, port in ports.items()
+        ],
+    }
+    if headless:
+        spec |= {"clusterIP": "None", "publishNotReadyAddresses": True}
+    return {"metadata": _head(pod, name), "spec": spec}
+
+
+def disruption_budget(pod: Pod, name: str) -> Object:
+    """One pod at a time may be evicted."""
+    return {
+        "metadata": _head(pod, name),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector(pod)}},
+    }
+
+
+async def ensure_budget(scope: Scope[Any], pod: Pod, name: str, replicas: int) -> None:
+    """A budget where there is more than one replica; a single one must stay evictable."""
+    if replicas > 1:
+        await scope.apply(kinds.PDB, disruption_budget(pod, name))
+    else:
+        await scope.delete(kinds.PDB, name)
+
+
+def wait(scope: Scope[Any], resource: Resource, item: Object) -> None:
+    """Raises ``errors.Waiting`` until the workload runs what its spec says, everywhere, with nothing old left.
+
+    The message names the pod and what is wrong with it.
+    """
+    status, spec, metadata = item.get("status", {}), item["spec"], item["metadata"]
+    name = f"{resource.kind} {metadata['namespace']}/{metadata['name']}"
+    if resource == kinds.DAEMONSET:
+        wanted = status.get("desiredNumberScheduled", 0)
+        updated, ready = status.get("updatedNumberScheduled", 0), status.get("numberAvailable", 0)
+        if spec.get("updateStrategy", {}).get("type") == "OnDelete":
+            updated = wanted
+        total = wanted
+    else:
+        wanted = spec.get("replicas", 1)
+        updated = status.get("updatedReplicas", 0)
+        ready = status.get("availableReplicas", 0)
+        total = status.get("replicas", 0)
+        if resource == kinds.STATEFULSET and status.get("currentRevision") == status.get("updateRevision"):
+            updated = max(updated, status.get("currentReplicas", 0))
+    seen = status.get("observedGeneration", 0) >= metadata["generation"]
+    if seen and updated >= wanted and ready >= wanted and total <= wanted:
+        return
+    failure = next(
+        (
+            condition["message"]
+            for condition in status.get("conditions", [])
+            if condition["type"] == "ReplicaFailure" and condition["status"] == "True"
+        ),
+        "",
+    )
+    why = pods.explain(scope, spec["selector"]["matchLabels"]) or failure
+    raise errors.Waiting(
+        "RollingOut", f"{name}: {min(ready, updated)} of {wanted} pods ready" + (f": {why}" if why else "")
+    )
+
+
+def with_mounts(one: Container, *mounts: Mapping[str, Any]) -> Container:
+    """The container with further mounts."""
+    return dataclasses.replace(one, mounts=(*one.mounts, *mounts))
+
+
+async def ensure_deployment(scope: Scope[Any], pod: Pod, name: str, replicas: int) -> None:
+    """Applies the Deployment and its budget, sets the replica fields of status, and waits."""
+    await ensure_budget(scope, pod, name, replicas)
+    item = await scope.apply(kinds.DEPLOYMENT, deployment(pod, name, replicas))
+    status = item.get("status", {})
+    scope.status["replicas"] = status.get("replicas", 0)
+    scope.status["readyReplicas"] = status.get("readyReplicas", 0)
+    scope.status["selector"] = ",".join(f"{key}={value}" for key, value in selector(pod).items())
+    wait(scope, kinds.DEPLOYMENT, item)

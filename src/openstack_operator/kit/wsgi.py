@@ -1,0 +1,70 @@
+"""OpenStack APIs under uWSGI: one launch style for every service and release (``<service>.wsgi.*`` modules).
+
+Builds the ini file and the container; each service's ``resources.py`` calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from openstack_operator.kit import config, workloads
+
+FILE = "uwsgi.ini"
+START = f"#!/bin/sh\nexec uwsgi --ini {config.MERGED}/{FILE}\n"
+START_NAME = "start.sh"
+
+# uWSGI allocates memory per possible descriptor, and container runtimes allow up to a billion of them.
+MAX_FD = 4096
+THREADS = 4
+
+
+def ini(module: str, port: int, *, processes: int = 1, threads: int = THREADS, extra: tuple[str, ...] = ()) -> str:
+    """The ini file; ``extra`` are further lines."""
+    lines = (
+        "[uwsgi]",
+        f"module = {module}:application",
+        f"http-socket = :{port}",
+        "master = true",
+        "die-on-term = true",
+        "need-app = true",
+        "lazy-apps = true",
+        "enable-threads = true",
+        f"processes = {processes}",
+        f"threads = {threads}",
+        f"max-fd = {MAX_FD}",
+        "buffer-size = 65535",
+        "add-header = Connection: close",
+        # Longer than any client's patience between two pieces of a request body.
+        "socket-timeout = 60",
+        "chunked-input-timeout = 60",
+        "worker-reload-mercy = 60",
+        "disable-logging = true",
+        "log-4xx = true",
+        "log-5xx = true",
+        *extra,
+    )
+    return "\n".join(lines) + "\n"
+
+
+def container(
+    name: str,
+    port: int,
+    probe_path: str,
+    *,
+    env: Mapping[str, str] | None = None,
+    memory: str = "200Mi",
+    port_name: str = "api",
+) -> workloads.Container:
+    """The container that serves; a home for caches stands in /tmp, since the root is read-only."""
+    return workloads.Container(
+        name=name,
+        command=("sh", f"{config.SCRIPTS}/{START_NAME}"),
+        env={"XDG_CACHE_HOME": "/tmp", "HOME": "/tmp", **(env or {})},
+        ports={port_name: port},
+        probe=workloads.http_probe(probe_path, port),
+        # A busy API answers late; only one that does not even accept is worth a restart.
+        liveness=workloads.tcp_probe(port),
+        cpu="50m",
+        memory=memory,
+        pre_stop_seconds=3,
+    )

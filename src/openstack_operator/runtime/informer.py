@@ -1,0 +1,182 @@
+"""Caches of what the API server holds: one LIST, then a WATCH that is resumed for as long as it can be.
+
+    list --> watch --(ends, is cut, goes silent, 429, 503)--> watch again from where it was
+      ^        |
+      +--------+ 410 and every other refusal
+
+One ``Informer`` per resource (and selector), shared by all controllers of a manager. Handlers are called with
+``(new, old)`` for every change; a deletion passes ``new=None``. Cached objects must not be edited in place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from openstack_operator.runtime import errors, logs, metrics
+from openstack_operator.runtime.client import Client, Object
+from openstack_operator.runtime.kinds import Resource
+
+Key = tuple[str | None, str]
+"""Namespace (None for cluster-scoped objects) and name."""
+
+Handler = Callable[[Object | None, Object | None], None]
+
+FIRST_DELAY_SECONDS = 0.5
+LONGEST_DELAY_SECONDS = 30.0
+
+# A watch that lasted this long shows a server in order: what ended it calls for no delay.
+HEALTHY_SECONDS = 1.0
+
+log = logs.get("informer")
+
+
+def key_of(item: Object) -> Key:
+    metadata = item["metadata"]
+    return metadata.get("namespace"), metadata["name"]
+
+
+class Informer:
+    """The cache of one resource in one namespace (None: all of them)."""
+
+    def __init__(
+        self, client: Client, resource: Resource, namespace: str | None, selectors: Mapping[str, str] | None = None
+    ) -> None:
+        self.resource = resource
+        self.selectors = dict(selectors or {})
+        self.synced = asyncio.Event()
+        self._client, self._namespace = client, namespace
+        self._store: dict[Key, Object] = {}
+        self.handlers: list[Handler] = []
+        # resourceVersion that the cache stands at, where a watch starts; empty: a LIST comes first.
+        self._position = ""
+        # The same as a number, kept over relists.
+        self._reached = 0
+
+    def get(self, namespace: str | None, name: str) -> Object | None:
+        return self._store.get((namespace, name))
+
+    def items(self, namespace: str | None = None) -> Iterator[Object]:
+        """Cached objects of one namespace, or all of them, as they are now."""
+        return iter([item for (where, _), item in self._store.items() if namespace is None or where == namespace])
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def subscribe(self, handler: Handler) -> None:
+        self.handlers.append(handler)
+
+    def observe(self, item: Object) -> None:
+        """Takes in an object that a write of ours returned, so that the next reconcile does not act on a stale one.
+
+        What the watch has reached already is ignored: the object may have been deleted since, and would stay in the
+        cache for ever.
+        """
+        item["metadata"].pop("managedFields", None)
+        if _version(item) > self._reached:
+            self._put(item)
+
+    async def run(self) -> None:
+        """Lists and watches until cancelled. Every failure is survived, with a jittered growing delay."""
+        delay = 0.0
+        listed_at = float("-inf")
+        while True:
+            began = time.monotonic()
+            problem: errors.OperatorError | None = None
+            try:
+                if not self._position:
+                    listed_at = began
+                    await self._list()
+                    self.synced.set()
+                await self._watch()
+            except errors.ApiUnreachableError as unreachable:
+                problem = unreachable
+            except errors.ApiError as refused:
+                problem = refused
+                if refused.status not in (429, 503):
+                    self._position = ""
+                # The ordinary end of an old watch: relist at once, but not twice in a row.
+                if refused.status == 410 and began - listed_at > HEALTHY_SECONDS:
+                    continue
+            delay = 0.0 if time.monotonic() - began > HEALTHY_SECONDS else _grown(delay)
+            if problem is not None:
+                log.warning(
+                    "watch ended", resource=str(self.resource), delay=round(delay, 1), problem=str(problem),
+                    relist=not self._position,
+                )  # fmt: skip
+            await asyncio.sleep(delay * random.uniform(0.8, 1.2))
+
+    async def _list(self) -> None:
+        metrics.RELISTS.labels(str(self.resource)).inc()
+        seen: set[Key] = set()
+        position, reached, is_rewound = "", 0, False
+        async for page in self._client.list_pages(self.resource, self._namespace, self.selectors):
+            position = page["metadata"]["resourceVersion"]
+            reached = int(position)
+            # Versions only go back when etcd was restored from a backup: then what we have cached never happened.
+            is_rewound = reached < self._reached
+            for item in page["items"]:
+                item["metadata"].pop("managedFields", None)
+                seen.add(key_of(item))
+                self._put(item, is_older_taken=is_rewound)
+        self._position, self._reached = position, reached
+        # Deletions that happened while no watch was open. What we wrote ourselves meanwhile is newer than the list.
+        for key, item in list(self._store.items()):
+            if key not in seen and (is_rewound or _version(item) <= reached):
+                self._drop(key)
+
+    async def _watch(self) -> None:
+        stream = self._client.watch(self.resource, self._namespace, self.selectors, self._position)
+        async with contextlib.aclosing(stream):
+            async for event in stream:
+                item = event["object"]
+                self._position = item["metadata"]["resourceVersion"]
+                self._reached = int(self._position)
+                if event["type"] == "BOOKMARK":
+                    continue
+                item["metadata"].pop("managedFields", None)
+                if event["type"] == "DELETED":
+                    current = self._store.get(key_of(item))
+                    # Deleted and made anew by us: the deletion is the older of the two.
+                    if current is not None and _version(current) <= self._reached:
+                        self._drop(key_of(item))
+                else:
+                    self._put(item)
+
+    def _put(self, item: Object, *, is_older_taken: bool = False) -> None:
+        key = key_of(item)
+        old = self._store.get(key)
+        if old is not None:
+            have, comes = _version(old), _version(item)
+            # Older ones come when a write of ours was observed before the watch delivered what preceded it.
+            if comes == have or (comes < have and not is_older_taken):
+                return
+        # LIST items of built-in kinds carry neither.
+        item.setdefault("apiVersion", self.resource.api_version)
+        item.setdefault("kind", self.resource.kind)
+        self._store[key] = item
+        self._changed(item, old)
+
+    def _drop(self, key: Key) -> None:
+        old = self._store.pop(key)
+        self._changed(None, old)
+
+    def _changed(self, new: Object | None, old: Object | None) -> None:
+        # Caches of single objects would overwrite the count of their whole kind.
+        if "fieldSelector" not in self.selectors:
+            metrics.CACHED_OBJECTS.labels(str(self.resource)).set(len(self._store))
+        for handler in self.handlers:
+            handler(new, old)
+
+
+def _grown(delay: float) -> float:
+    return min(LONGEST_DELAY_SECONDS, delay * 2 or FIRST_DELAY_SECONDS)
+
+
+def _version(item: Object) -> int:
+    # Since Kubernetes 1.35 (KEP-5504) resource versions are defined to be comparable numbers; etcd-backed servers have
+    # always used them so.
+    return int(item["metadata"]["resourceVersion"])

@@ -1,0 +1,118 @@
+"""Leader election over a Lease: one replica works, the others keep warm caches.
+
+    waiting --(lease free, ours, or expired)--> holding --(renewal fails too long)--> lost (the process ends)
+
+Clocks of replicas are never compared: a foreign lease counts as expired when its renewTime has not changed for its
+duration on OUR clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import math
+import time
+
+from openstack_operator.runtime import errors, kinds, logs, metrics
+from openstack_operator.runtime.client import Client, Object
+
+log = logs.get("lease")
+
+
+class LostError(errors.OperatorError):
+    """The lease could not be renewed in time: another replica may lead, this one must stop at once."""
+
+
+class Election:
+    """Runs for one Lease. ``leading`` is set from the first success on."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        identity: str,
+        *,
+        duration: float = 15,
+        renew: float = 5,
+    ) -> None:
+        self.leading = asyncio.Event()
+        self._client, self._namespace, self._name, self._identity = client, namespace, name, identity
+        self._duration, self._renew = duration, renew
+        self._seen: tuple[object, object] | None = None
+        self._seen_at = 0.0
+
+    async def run(self) -> None:
+        """Until cancelled. Raises ``LostError`` when leadership cannot be held any longer."""
+        # Two thirds of the duration: we have stopped before anybody else may start.
+        patience = self._duration * 2 / 3
+        deadline = float("inf")
+        while True:
+            started = time.monotonic()
+            try:
+                # Not a moment past the deadline, even when the server hangs.
+                async with asyncio.timeout(min(patience, deadline - started)):
+                    is_held = await self._try(started)
+            except (errors.ApiError, errors.ApiUnreachableError, TimeoutError) as problem:
+                log.warning("lease not renewed", lease=self._name, problem=str(problem) or "no answer in time")
+                if time.monotonic() >= deadline:
+                    raise LostError(f"lease {self._name} could not be renewed for {patience:.0f} s") from problem
+                # Sooner than usual: every second counts.
+                pause = self._renew / 4
+            else:
+                pause = self._renew if is_held else self._renew / 2
+                if is_held:
+                    deadline = started + patience
+                    if not self.leading.is_set():
+                        log.info("leading", lease=self._name, identity=self._identity)
+                        self.leading.set()
+                        metrics.LEADER.set(1)
+                elif self.leading.is_set():
+                    raise LostError(f"lease {self._name} was taken by another replica")
+            await asyncio.sleep(max(0.0, min(pause, deadline - time.monotonic())))
+
+    async def release(self) -> None:
+        """Gives the lease back, so that the next replica takes over at once."""
+        try:
+            async with asyncio.timeout(self._renew):
+                lease = await self._client.get(kinds.LEASE, self._name, self._namespace)
+                if lease["spec"].get("holderIdentity") == self._identity:
+                    lease["spec"].update(holderIdentity="", leaseDurationSeconds=1)
+                    await self._client.replace(kinds.LEASE, lease)
+        except (errors.ApiError, errors.ApiUnreachableError, TimeoutError) as problem:
+            log.warning("lease not released", lease=self._name, problem=str(problem) or "no answer in time")
+        metrics.LEADER.set(0)
+
+    async def _try(self, moment: float) -> bool:
+        """Whether the lease is ours now. A conflict (somebody else wrote it) is an ``errors.ApiError`` like any other:
+        the next try sees who."""
+        lease = await self._read()
+        spec = lease["spec"]
+        stamp = (spec.get("holderIdentity"), spec.get("renewTime"))
+        if stamp != self._seen:
+            self._seen, self._seen_at = stamp, moment
+        is_expired = moment - self._seen_at > spec.get("leaseDurationSeconds", self._duration)
+        if spec.get("holderIdentity") not in (None, "", self._identity) and not is_expired:
+            return False
+        time_now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        if spec.get("holderIdentity") != self._identity:
+            spec.update(
+                holderIdentity=self._identity,
+                acquireTime=time_now,
+                leaseTransitions=spec.get("leaseTransitions", 0) + 1,
+            )
+        # Rounded up: others must not think it expired earlier than we do.
+        spec.update(leaseDurationSeconds=max(1, math.ceil(self._duration)), renewTime=time_now)
+        if "resourceVersion" in lease["metadata"]:
+            await self._client.replace(kinds.LEASE, lease)
+        else:
+            await self._client.create(kinds.LEASE, lease)
+        return True
+
+    async def _read(self) -> Object:
+        try:
+            return await self._client.get(kinds.LEASE, self._name, self._namespace)
+        except errors.ApiError as problem:
+            if problem.status != 404:
+                raise
+        return {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": {}}

@@ -1,0 +1,9 @@
+"""Keystone: identity, the catalogue, and the keys that sign its tokens."""
+
+from __future__ import annotations
+
+from openstack_operator.kit import kinds
+from openstack_operator.kit.service import Service
+from openstack_operator.services.keystone import controller
+
+SERVICE = Service("keystone", (controller.CONTROLLER,), needs=(kinds.MARIADB, kinds.MEMCACHED))

@@ -1,0 +1,87 @@
+"""keystone.conf as rows, and the scripts of the Jobs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from openstack_operator.kit import ini
+from openstack_operator.services.keystone.types import KeystoneSpec
+
+PORT = 5000
+FERNET_KEYS = "/etc/keystone/fernet-keys"
+CREDENTIAL_KEYS = "/etc/keystone/credential-keys"
+
+
+def max_active_keys(spec: KeystoneSpec, facts: Mapping[str, Any]) -> int:
+    """As many keys as sign tokens that may still be shown, the next one, and the one being replaced."""
+    life = spec.token.expiration_seconds + spec.token.allow_expired_window_seconds
+    return math.ceil(life / (spec.fernet.rotation_hours * 3600)) + 2
+
+
+ROWS = (
+    *ini.logging(),
+    *ini.database("database"),
+    ini.fixed("token", "provider", "fernet", "tokens need no database"),
+    ini.spec("token", "expiration", "token.expirationSeconds"),
+    ini.spec("token", "allow_expired_window", "token.allowExpiredWindowSeconds"),
+    ini.fixed("fernet_tokens", "key_repository", FERNET_KEYS, "where the keys' Secret is mounted"),
+    ini.computed("fernet_tokens", "max_active_keys", max_active_keys, "spec.token, spec.fernet.rotationHours"),
+    ini.fixed("credential", "key_repository", CREDENTIAL_KEYS, "where the keys' Secret is mounted"),
+    *ini.cache(),
+    ini.fixed("oslo_middleware", "enable_proxy_headers_parsing", True, "links name the host that the client used"),
+)
+
+ROTATE = '''\
+"""Rotates the fernet keys in their Secret: the staged key 0 becomes the primary, a new one is staged, the oldest go.
+
+Pods see the new keys through their mounted Secret, without a restart. Runs in a CronJob that may read and change this
+one Secret. usage: rotate.py SECRET MAX_ACTIVE_KEYS
+"""
+import base64
+import json
+import os
+import ssl
+import sys
+import urllib.request
+
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+def read(name):
+    with open(f"{ACCOUNT}/{name}") as file:
+        return file.read().strip()
+
+
+def call(verb, body=None):
+    host = os.environ["KUBERNETES_SERVICE_HOST"]
+    host = f"[{host}]" if ":" in host else host
+    url = (
+        f"https://{host}:{os.environ['KUBERNETES_SERVICE_PORT']}"
+        f"/api/v1/namespaces/{read('namespace')}/secrets/{sys.argv[1]}"
+    )
+    headers = {"Authorization": f"Bearer {read('token')}", "Content-Type": "application/json-patch+json"}
+    request = urllib.request.Request(url, body and json.dumps(body).encode(), headers, method=verb)
+    context = ssl.create_default_context(cafile=f"{ACCOUNT}/ca.crt")
+    with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+        return json.load(answer)
+
+
+secret = call("GET")
+keys = {int(name): value for name, value in secret["data"].items()}
+if 0 not in keys or len(keys) < 2:
+    sys.exit("the Secret does not hold a staged and a primary key; nothing was changed")
+keys[max(keys) + 1] = keys[0]
+new = base64.urlsafe_b64encode(os.urandom(32))
+keys[0] = base64.b64encode(new).decode()
+numbers = sorted(keys)
+keep = {0, *numbers[1:][-(int(sys.argv[2]) - 1):]}
+data = {str(number): value for number, value in keys.items() if number in keep}
+# The test makes a lost race visible: nobody's keys are overwritten with older ones.
+call("PATCH", [
+    {"op": "test", "path": "/metadata/resourceVersion", "value": secret["metadata"]["resourceVersion"]},
+    {"op": "replace", "path": "/data", "value": data},
+])
+print(f"primary key {max(keys)}, {len(data)} keys")
+'''

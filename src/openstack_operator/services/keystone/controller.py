@@ -1,0 +1,167 @@
+"""Reconciles Keystone: from its database and keys to an API that serves and a catalogue that others can enter."""
+
+from __future__ import annotations
+
+from openstack_operator.kit import (
+    cache,
+    commands,
+    config,
+    credentials,
+    database,
+    endpoints,
+    identity,
+    jobs,
+    kinds,
+    labels,
+    names,
+    pods,
+    verified,
+    watches,
+    workloads,
+    wsgi,
+)
+from openstack_operator.runtime import drift
+from openstack_operator.runtime import kinds as built_in
+from openstack_operator.runtime.controller import Controller, Scope, Step
+from openstack_operator.services.keystone import config as files
+from openstack_operator.services.keystone import resources
+from openstack_operator.services.keystone.types import KIND, KeystoneSpec
+
+
+async def ensure_endpoints(scope: Scope[KeystoneSpec]) -> None:
+    """The Services exist and the URLs are known."""
+    pod = resources.api_pod(scope.name, scope.spec, config.NONE)
+    internal, public = await endpoints.ensure(scope, pod, files.PORT, scope.spec.public_endpoint)
+    scope.facts["url.internal"] = scope.status["internalUrl"] = f"{internal}/v3"
+    scope.facts["url.public"] = scope.status["publicUrl"] = f"{public}/v3"
+
+
+async def ensure_credentials(scope: Scope[KeystoneSpec]) -> None:
+    """The admin's login exists, and keys for tokens and credentials."""
+    name = names.admin_secret(scope.name)
+    field = "spec.adminPasswordSecretRef"
+    password = await credentials.password(scope, name, scope.spec.admin_password_secret_ref, field)
+    public = scope.facts["url.public"]
+    values = {
+        "user": "admin",
+        "password": password,
+        "project": "admin",
+        "clouds.yaml": resources.clouds_yaml(public, password, scope.spec.region),
+    }
+    await credentials.ensure(scope, name, resources.SERVICE, values)
+    scope.facts["admin"] = values
+    scope.status["adminSecret"] = name
+    for secret in (resources.fernet_secret(scope.name), resources.credential_secret(scope.name)):
+        await _ensure_keys(scope, secret)
+
+
+async def _ensure_keys(scope: Scope[KeystoneSpec], secret: str) -> None:
+    present = scope.get(built_in.SECRET, secret)
+    keys = (present or {}).get("data") or {}
+    # Only a Secret without a usable pair is written: rotation changes it behind our back, and must win.
+    if "0" in keys and len(keys) > 1 and all(keys.values()):
+        return
+    await scope.apply(
+        built_in.SECRET,
+        {
+            "metadata": {"name": secret, "labels": labels.common(resources.SERVICE, scope.name)},
+            "type": "Opaque",
+            "data": credentials.encode({"0": resources.key(), "1": resources.key()}),
+        },
+    )
+
+
+async def ensure_database(scope: Scope[KeystoneSpec]) -> None:
+    """The database and its user stand in MariaDB."""
+    schema = scope.name.replace("-", "_")
+    supplied = scope.spec.credentials.database
+    await database.ensure(scope, resources.SERVICE, scope.spec.database_ref.name, schema, supplied=supplied)
+
+
+async def observe_cache(scope: Scope[KeystoneSpec]) -> None:
+    """The Memcached servers are known."""
+    await cache.observe(scope, scope.spec.memcached_ref.name)
+
+
+async def ensure_config(scope: Scope[KeystoneSpec]) -> None:
+    """The configuration is valid and written."""
+    custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    scope.facts["sources"] = await config.ensure(
+        scope,
+        resources.SERVICE,
+        [config.File("keystone.conf", files.ROWS, custom)],
+        whole={wsgi.FILE: resources.uwsgi()},
+        scripts={wsgi.START_NAME: wsgi.START, commands.NAME: commands.SCRIPT, "rotate.py": files.ROTATE},
+    )
+
+
+async def ensure_bootstrap(scope: Scope[KeystoneSpec]) -> None:
+    """The schema is current and the admin user exists."""
+    known = drift.digest([scope.uid, scope.facts["admin"]["password"]])
+    urls = scope.facts["url.internal"], scope.facts["url.public"]
+    pod = resources.bootstrap_pod(scope.name, scope.spec, scope.facts["sources"], *urls, known)
+    await jobs.ensure(scope, pod, "bootstrap")
+
+
+async def ensure_deployment(scope: Scope[KeystoneSpec]) -> None:
+    """Every API pod runs the current configuration and serves."""
+    pod = resources.api_pod(scope.name, scope.spec, scope.facts["sources"])
+    await workloads.ensure_deployment(scope, pod, names.api_service(scope.name), scope.spec.replicas)
+
+
+async def ensure_rotation(scope: Scope[KeystoneSpec]) -> None:
+    """The CronJob that rotates the fernet keys exists."""
+    keep = files.max_active_keys(scope.spec, scope.facts)
+    objects = resources.rotation(scope.name, scope.spec, scope.facts["sources"], keep)
+    for resource in (built_in.SERVICEACCOUNT, built_in.ROLE, built_in.ROLEBINDING, built_in.CRONJOB):
+        await scope.apply(resource, objects[resource.plural])
+
+
+async def ensure_catalog(scope: Scope[KeystoneSpec]) -> None:
+    """The project of service users exists, so that services can register themselves."""
+    url, admin = scope.facts["url.internal"], scope.facts["admin"]
+    known = drift.digest([url, admin["password"]])
+    if not verified.is_current(scope, "catalog", known):
+        async with identity.Client(url, admin) as client:
+            await client.ensure_project(identity.PROJECT)
+        verified.note(scope, "catalog", known)
+
+
+async def finalize(scope: Scope[KeystoneSpec]) -> None:
+    """Drops the database."""
+    await database.drop(scope, scope.spec.database_ref.name, scope.name.replace("-", "_"))
+
+
+CONTROLLER = Controller(
+    kind=KIND,
+    steps=(
+        Step("EndpointsReady", ensure_endpoints, needs=()),
+        Step("CredentialsReady", ensure_credentials, needs=("EndpointsReady",)),
+        Step("DatabaseReady", ensure_database, needs=()),
+        Step("CacheReady", observe_cache, needs=()),
+        Step("ConfigReady", ensure_config, needs=("CredentialsReady", "DatabaseReady", "CacheReady")),
+        Step("BootstrapReady", ensure_bootstrap, needs=("ConfigReady",)),
+        Step("DeploymentReady", ensure_deployment, needs=("BootstrapReady",)),
+        Step("RotationReady", ensure_rotation, needs=("ConfigReady",)),
+        Step("CatalogReady", ensure_catalog, needs=("DeploymentReady",)),
+    ),
+    owns=(
+        built_in.CONFIGMAP,
+        built_in.SECRET,
+        built_in.SERVICE,
+        built_in.DEPLOYMENT,
+        built_in.PDB,
+        built_in.JOB,
+        built_in.CRONJOB,
+        built_in.SERVICEACCOUNT,
+        built_in.ROLE,
+        built_in.ROLEBINDING,
+    ),
+    watches=(
+        pods.watch(kinds.KEYSTONE.kind),
+        watches.referenced(kinds.MARIADB, kinds.KEYSTONE, "databaseRef"),
+        watches.referenced(kinds.MEMCACHED, kinds.KEYSTONE, "memcachedRef"),
+    ),
+    reads=(built_in.NODE,),
+    finalize=finalize,
+)

@@ -1,0 +1,8 @@
+"""MariaDB: the database server, and the databases and users that services ask it for."""
+
+from __future__ import annotations
+
+from openstack_operator.kit.service import Service
+from openstack_operator.services.mariadb import controller
+
+SERVICE = Service("mariadb", (controller.CONTROLLER,))
