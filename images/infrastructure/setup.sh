@@ -10,6 +10,11 @@ install -d -o mysql -g mysql -m 0750 /var/lib/mysql
 install -d -o rabbitmq -g rabbitmq -m 0750 /var/lib/rabbitmq /var/log/rabbitmq
 install -d -o rabbitmq -g rabbitmq -m 0755 /etc/rabbitmq
 install -d -m 0755 /var/lib/openvswitch /var/lib/ovn /etc/openvswitch /etc/ovn /var/log/openvswitch /var/log/ovn
+# Debian's wrappers of RabbitMQ's commands want root or su; the commands themselves run as whoever starts them.
+for command in /usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/*; do
+  case $command in */rabbitmq-env | */rabbitmq-defaults) continue ;; esac
+  ln -sfn "$command" "/usr/sbin/${command##*/}"
+done
 # libvirt's default network would put a bridge on the node
 rm -rf /etc/libvirt/qemu/networks
 install -d -m 0755 /etc/libvirt/qemu
@@ -20,7 +25,7 @@ rm -f /etc/machine-id /var/lib/dbus/machine-id
 : > /etc/machine-id
 rm -rf /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/log/*.log /var/log/apt /var/log/mysql/*
 # Binaries that the services start by these paths
-for program in /usr/lib/rabbitmq/bin/rabbitmq-server /usr/sbin/mariadbd /usr/bin/memcached /usr/bin/ovn-northd /usr/sbin/ovsdb-server \
+for program in /usr/sbin/rabbitmq-server /usr/sbin/rabbitmqctl /usr/sbin/mariadbd /usr/bin/memcached /usr/bin/ovn-northd /usr/sbin/ovsdb-server \
   /usr/sbin/ovs-vswitchd /usr/bin/ovn-controller /usr/sbin/libvirtd /usr/bin/qemu-system-x86_64 /usr/sbin/haproxy; do
   [ -x "$program" ] || { echo "$program is missing" >&2; exit 1; }
 done

@@ -243,11 +243,12 @@ class Proxy:
         for writer in self._writers:
             writer.transport.abort()
 
-    def hang(self) -> None:
-        """Open connections stay open and nothing passes any more; new ones work."""
+    def hang(self, *, new_ones: bool = False) -> None:
+        """Open connections stay open and nothing passes any more; so do new ones, or they work."""
         self._passing.clear()
-        self._passing = asyncio.Event()
-        self._passing.set()
+        if not new_ones:
+            self._passing = asyncio.Event()
+            self._passing.set()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

@@ -6,6 +6,7 @@ the controllers are where version 1 has them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -61,15 +62,10 @@ def members(name: str) -> set[int]:
     """The pids in NAME and below it."""
     found: set[int] = set()
     for tree in trees():
-        for path in (tree / name).rglob("cgroup.procs"):
-            try:
-                found.update(int(pid) for pid in path.read_text().split())
-            except OSError:
-                continue  # The group went away, or is a threaded one.
-        try:
-            found.update(int(pid) for pid in (tree / name / "cgroup.procs").read_text().split())
-        except OSError:
-            continue
+        # Groups go away while we read: os.walk and this loop pass over them.
+        for directory, _, _ in os.walk(tree / name):
+            with contextlib.suppress(OSError):
+                found.update(int(pid) for pid in Path(directory, "cgroup.procs").read_text().split())
     return found
 
 

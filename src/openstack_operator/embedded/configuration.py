@@ -17,6 +17,9 @@ MANIFESTS = Path(__file__).parent / "manifests"
 # Never pulled: `images` puts it into containerd.
 PAUSE_IMAGE = "localhost/pause:1"
 
+# Also the name of files that the CNI library leaves: see `leftovers`.
+CNI_NETWORK = "openstack-operator"
+
 
 def containerd(*, programs: Path, state: Path, run: Path, cni: Path, may_raise_priority: bool) -> str:
     """containerd 2.x. `may_raise_priority`: whether we hold CAP_SYS_RESOURCE.
@@ -82,7 +85,7 @@ def cni(state: Path) -> str:
         },
     }
     ports = {"type": "portmap", "backend": "nftables", "capabilities": {"portMappings": True}}
-    return json.dumps({"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge, ports]}, indent=1)
+    return json.dumps({"cniVersion": "1.0.0", "name": CNI_NETWORK, "plugins": [bridge, ports]}, indent=1)
 
 
 def kubelet(*, pki: Path, state: Path, run: Path) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from openstack_operator.embedded import addresses, cgroups, ledger, network, paths, processes
+from openstack_operator.embedded import addresses, cgroups, ledger, mounts, network, paths, processes
 
 Log = Callable[[str], None]
 
@@ -152,7 +152,7 @@ def conflicting_directories(where: paths.Paths, *, ours: bool) -> list[str]:
     if not where.state.parent.is_dir():
         found.append(f"{where.state.parent} does not exist")
     volumes = Path("/tmp/hostpath_pv")
-    if volumes.exists() and not os.path.ismount(volumes) and any(volumes.iterdir()):
+    if volumes.exists() and not mounts.is_mounted(volumes) and any(volumes.iterdir()):
         found.append(f"{volumes} holds files of another cluster's volumes: move it away")
     if volumes.is_symlink() or (volumes.exists() and volumes.stat().st_uid != 0):
         found.append(f"{volumes} belongs to somebody else: remove it")

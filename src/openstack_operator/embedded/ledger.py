@@ -6,6 +6,7 @@ ours. Settings of the kernel are forgotten by a reboot, so what is written about
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -36,7 +37,7 @@ SYSCTLS = (
 )
 
 # Directories outside of ours that the programs make by themselves; removed again where they were not there before.
-DIRECTORIES = ("/run/containerd", "/var/log/containers", "/tmp/hostpath_pv", "/var/lib/cni")
+DIRECTORIES = ("/run/containerd", "/var/log/containers", "/tmp/hostpath_pv", "/var/lib/cni", "/var/lib/kubelet")
 
 
 class Ledger:
@@ -46,7 +47,7 @@ class Ledger:
         self.path = path
         self.boot = ""
         self.sysctls: dict[str, str] = {}
-        self.private_mounts: list[str] = []
+        self.made_shared: list[str] = []
         self.nft_tables: list[str] = []
         self.absent_directories: list[str] = []
 
@@ -62,7 +63,7 @@ class Ledger:
             content = json.loads(ledger.path.read_text())
         except OSError:
             return None
-        for name in ("boot", "sysctls", "private_mounts", "nft_tables", "absent_directories"):
+        for name in ("boot", "sysctls", "made_shared", "nft_tables", "absent_directories"):
             setattr(ledger, name, content[name])
         return ledger
 
@@ -76,7 +77,6 @@ class Ledger:
         ledger = cls(cls.path_in(state))
         ledger.boot = processes.boot()
         ledger.sysctls = {name: value for name in SYSCTLS if (value := get(name)) is not None}
-        ledger.private_mounts = private_mounts(Path("/proc/self/mountinfo").read_text())
         # What a crashed boot left on the disk is ours still.
         ledger.absent_directories = [d for d in DIRECTORIES if d in earlier or not Path(d).exists()]
         ledger.write()
@@ -100,10 +100,9 @@ class Ledger:
         """Removes directories that were not there before, as far as they are empty of files."""
         for name in self.absent_directories:
             for directory, _, _ in os.walk(name, topdown=False):
-                try:
+                # One that holds something is not ours to remove.
+                with contextlib.suppress(OSError):
                     os.rmdir(directory)
-                except OSError:
-                    continue  # It holds something: not ours to remove.
 
 
 def get(name: str) -> str | None:
@@ -116,14 +115,3 @@ def get(name: str) -> str | None:
 
 def put(name: str, value: str) -> None:
     (SYSCTL / name).write_text(value)
-
-
-def private_mounts(mountinfo: str) -> list[str]:
-    """The mount points that do not propagate, from the text of /proc/self/mountinfo."""
-    found = []
-    for line in mountinfo.splitlines():
-        fields = line.split()
-        # From the seventh field to the hyphen: optional fields such as shared:1.
-        if not any(f.startswith("shared:") for f in fields[6 : fields.index("-")]):
-            found.append(fields[4].encode().decode("unicode_escape"))
-    return found

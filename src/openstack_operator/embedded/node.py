@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from openstack_operator.embedded import (
     configuration,
     host,
     ledger,
+    leftovers,
+    mounts,
     network,
     paths,
     pki,
@@ -87,8 +90,7 @@ class Node:
         before = ledger.Ledger.begin(self.where.state)
         self.where.run.mkdir(parents=True, exist_ok=True, mode=0o711)
         network.prepare(before)
-        # Mounts made by a pod for others, and by others for a pod, must pass between them.
-        network.run("mount", "--make-rshared", "/")
+        share_mounts(before, self.where.state, self.where.run, Path("/run/netns"))
         mount_volumes(self.where.volumes)
         cgroups.make(addresses.POD_CGROUP)
         cgroups.make(addresses.GUEST_CGROUP)
@@ -168,8 +170,12 @@ class Node:
             node = self.get("node", addresses.NODE_NAME)
         except NodeError:
             return False
-        ready = next((c for c in node["status"]["conditions"] if c["type"] == "Ready"), {"status": "Unknown"})
-        return bool(ready["status"] == "True") and self.daemons.is_alive("kubelet")
+        ready = next((c for c in node.get("status", {}).get("conditions", ()) if c["type"] == "Ready"), None)
+        started = self.daemons.started_at("kubelet")
+        if ready is None or started is None or ready["status"] != "True":
+            return False
+        # Kubernetes counts whole seconds.
+        return datetime.fromisoformat(ready["lastHeartbeatTime"]).timestamp() >= int(started)
 
     def label(self) -> None:
         """Labels that the kubelet may not give itself, since their names end in k8s.io."""
@@ -199,21 +205,21 @@ class Node:
             self.log("ending pods and guests")
             self.daemons.stop(*KUBELET)
             cgroups.kill(addresses.GUEST_CGROUP)
-            cgroups.kill(addresses.POD_CGROUP, grace=POD_GRACE_SECONDS)
+            # An orderly end matters to data that stays.
+            cgroups.kill(addresses.POD_CGROUP, grace=POD_GRACE_SECONDS if keep_data else 0)
             self.log("ending the cluster's programs")
             self.daemons.stop(*REST)
             kill_shims(self.where.containerd_socket)
             self.daemons.stop(*STORE)
             self.log("removing mounts, interfaces and rules")
-            unmount_below(self.where.state, self.where.run, VOLUMES_MOUNT)
+            mounts.unmount(self.where.state, self.where.run, VOLUMES_MOUNT)
             network.remove(before)
             self.remove_groups()
-            remove_broken_links(Path("/var/log/containers"))
             if before.boot == processes.boot():
-                for mount in before.private_mounts:
-                    network.run_if_possible("mount", "--make-private", mount)
+                for point in before.made_shared:
+                    network.run_if_possible("mount", "--make-private", point)
             shutil.rmtree(self.where.run, ignore_errors=True)
-            before.remove_directories()
+            leftovers.remove(self.where.state, before)
             if not keep_data:
                 self.remove_state()
 
@@ -224,7 +230,7 @@ class Node:
 
     def remove_state(self) -> None:
         """The state directory, if nothing is mounted in it: a mount left there would be emptied with it."""
-        mounted = mounts_below(self.where.state)
+        mounted = mounts.below(self.where.state)
         if mounted:
             raise NodeError(f"these are mounted still, so {self.where.state} stays: {', '.join(mounted)}")
         shutil.rmtree(self.where.state)
@@ -289,7 +295,7 @@ class Node:
 
     def ctr(self) -> list[str]:
         """The command that speaks to this containerd, ready for its arguments."""
-        return [f"{self.programs}/ctr", "-a", str(self.where.containerd_socket), "-n", "k8s.io"]
+        return [f"{self.programs}/ctr", "-a", str(self.where.containerd_socket)]
 
 
 # --- files, mounts, processes -----------------------------------------------------------------------------------------
@@ -328,23 +334,17 @@ def mount_volumes(target: Path) -> None:
     """Lets the provisioner's fixed place be `target`."""
     target.mkdir(exist_ok=True, mode=0o711)
     VOLUMES_MOUNT.mkdir(exist_ok=True, mode=0o711)
-    if not os.path.ismount(VOLUMES_MOUNT) and not VOLUMES_MOUNT.samefile(target):
+    if not mounts.is_mounted(VOLUMES_MOUNT):
         network.run("mount", "--bind", str(target), str(VOLUMES_MOUNT))
 
 
-def mounts_below(*roots: Path) -> list[str]:
-    """The mount points at and below some directories, deepest last."""
-    found = []
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        point = line.split()[4].encode().decode("unicode_escape")
-        if any(point == str(root) or point.startswith(f"{root}/") for root in roots):
-            found.append(point)
-    return found
-
-
-def unmount_below(*roots: Path) -> None:
-    for point in reversed(mounts_below(*roots)):
-        network.run_if_possible("umount", "-l", point)
+def share_mounts(before: ledger.Ledger, *directories: Path) -> None:
+    """Lets mounts below some directories pass between the machine and pods, where they do not; `before` remembers."""
+    for point in sorted({mounts.point_of(directory) for directory in directories}):
+        if not mounts.is_shared(point):
+            before.made_shared.append(point)
+            before.write()
+            network.run("mount", "--make-shared", point)
 
 
 def kill_shims(socket: Path) -> None:
@@ -361,10 +361,3 @@ def kill_shims(socket: Path) -> None:
             started = processes.start_time(pid)
             if started is not None:
                 processes.kill(processes.Identity(pid, started, processes.boot()))
-
-
-def remove_broken_links(directory: Path) -> None:
-    """The kubelet's links to pods' logs that are gone."""
-    for path in directory.glob("*.log"):
-        if path.is_symlink() and not path.exists():
-            path.unlink()

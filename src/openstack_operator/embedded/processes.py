@@ -60,6 +60,8 @@ class Daemons:
             return False
         self.pids.mkdir(parents=True, exist_ok=True)
         self.logs.mkdir(parents=True, exist_ok=True)
+        # What an ended one left would be taken for the new one's.
+        (self.pids / name).unlink(missing_ok=True)
         with (self.logs / f"{name}.log").open("ab") as log:
             subprocess.Popen(
                 ["/bin/sh", "-c", RECORD, name, str(self.pids / name), str(OPEN_FILES), *command],
@@ -92,6 +94,10 @@ class Daemons:
         """The pid of a daemon that runs."""
         identity = self.identity(name)
         return identity.pid if identity and is_running(identity) else None
+
+    def started_at(self, name: str) -> float | None:
+        """When a daemon that runs was started, in seconds since the epoch."""
+        return (self.pids / name).stat().st_mtime if self.is_alive(name) else None
 
     def stop(self, *names: str, grace: float = 10) -> None:
         """Ends daemons: all are asked at once, and after `grace` seconds those that are left are killed."""

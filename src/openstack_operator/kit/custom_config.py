@@ -23,9 +23,14 @@ class _Parser(iniparser.BaseParser):
         self._in_section = True
 
     def assignment(self, key: str, value: list[str]) -> None:
+        """Values are not looked at."""
+
+    def _split_key_value(self, line: str) -> tuple[str, list[str]]:
         if not self._in_section:
             # Appended to the generated file it would silently land in whatever section stands last there.
-            raise iniparser.ParseError("no [section] before this option", self.lineno - len(value), key)
+            raise iniparser.ParseError("no [section] before this option", self.lineno, line)
+        answer: tuple[str, list[str]] = super()._split_key_value(line)
+        return answer
 
 
 def check(text: str, field: str) -> None:

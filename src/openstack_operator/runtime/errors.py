@@ -25,7 +25,8 @@ class ApiError(OperatorError):
     @property
     def is_rejection(self) -> bool:
         """Whether the server finds the request itself wrong, so that the same request can never succeed."""
-        return self.status in (400, 422)
+        # A field that the type does not have is answered with 500 by server-side apply.
+        return self.status in (400, 422) or "failed to create typed patch object" in self.message
 
 
 class ApiUnreachableError(OperatorError):

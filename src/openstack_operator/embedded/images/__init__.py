@@ -1,14 +1,17 @@
-"""Images of the embedded default, built on this machine from Debian packages and Python wheels, given to containerd without copying.
+"""Images of the embedded default, built on this machine from Debian packages and Python wheels, given to containerd
+without copying.
 
-Called by `embedded/up.py`, in threads. Everything is kept in the cache by the hash of its inputs, so that a second call does nothing.
+Called by `embedded/up.py`, in threads. Everything is kept in the cache by the hash of its inputs, so that a second
+call does nothing.
 
     base ---- infrastructure            Debian + Python + Kolla's users;  databases, bus, OVN, libvirt, QEMU
       |  `--- tools ----- openstack     compilers (in no image);          a release's services in a venv at Kolla's path
       |          |------- guest, pause
       `------ operator dependencies --- operator source
 
-Modules: `layers` (cached directories), `chroot` (commands inside them), `debian`, `venvs`, `guest`, `cluster` (what is built),
-`catalogue` (names), `containerd` (loading). The programs in the cluster's images come from `embedded/programs.py`.
+Modules: `layers` (cached directories), `chroot` (commands inside them), `debian`, `venvs`, `guest`, `cluster` (what
+is built), `catalogue` (names), `containerd` (loading). The programs in the cluster's images come from
+`embedded/programs.py`.
 """
 
 from __future__ import annotations
@@ -25,13 +28,23 @@ from openstack_operator.embedded.images.layers import ImageError, Layer, Log
 
 __all__ = [
     "HOST_PACKAGES",
-    "IMAGES", "Image", "ImageError", "Images", "Layer", "Log", "build_all", "build_cluster_images", "build_operator_image", "load"]
+    "IMAGES",
+    "Image",
+    "ImageError",
+    "Images",
+    "Layer",
+    "Log",
+    "build_all",
+    "build_cluster_images",
+    "build_operator_image",
+    "load",
+]
 
 HOST_PACKAGES = debian.HOST_PACKAGES
 
 
 def build_all(cache: Path, release: str, source: Path, log: Log) -> Images:
-    """Every image of the operator and of a cloud of `release`, and the guest image. `source` is the top of the source tree."""
+    """Every image of the operator and of a cloud of `release`, and the guest image. `source`: top of its tree."""
     debian.build_base(cache, log)
     # Two chains for two cores: one waits mostly for dpkg, the other for downloads and compilers.
     with ThreadPoolExecutor(max_workers=2, thread_name_prefix="images") as pool:
@@ -51,7 +64,7 @@ def build_operator_image(cache: Path, source: Path, log: Log) -> Image:
 
 
 def build_cluster_images(cache: Path, programs: Path, log: Log) -> list[Image]:
-    """Images of the cluster's own pods: `localhost/pause:1`, `localhost/coredns:1`, `localhost/kube-network-policies:1`.
+    """Images of the cluster's own pods: `localhost/{pause,coredns,kube-network-policies}:1`.
 
     `programs` is the directory of built Kubernetes programs; one that is not there has no image.
     """
@@ -63,7 +76,7 @@ def build_cluster_images(cache: Path, programs: Path, log: Log) -> list[Image]:
 
 
 def load(ctr: Sequence[str], images: Images | Sequence[Image], log: Log) -> int:
-    """Gives images to the containerd that `ctr` (command prefix, e.g. `[".../ctr", "-a", SOCKET]`) speaks to; returns how many were new."""
+    """Gives images to a containerd; returns how many were new. `ctr`: command prefix, e.g. `[CTR, "-a", SOCKET]`."""
     return containerd.load(containerd.Containerd(ctr), images.images if isinstance(images, Images) else images, log)
 
 

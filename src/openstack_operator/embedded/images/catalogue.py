@@ -1,6 +1,7 @@
 """Which image names exist and which layers each one is made of: data, and the function that joins it with the layers.
 
-Names are Kolla's (`<registry>/<prefix>/<name>:<tag>`), so that a cloud can move from these images to Kolla's by changing the registry.
+Names are Kolla's (`<registry>/<prefix>/<name>:<tag>`), so that a cloud can move from these images to Kolla's by
+changing the registry.
 """
 
 from __future__ import annotations

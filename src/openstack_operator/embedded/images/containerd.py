@@ -1,11 +1,12 @@
 """Gives images to a running containerd without packing, copying or unpacking them.
 
-Called by `load` in `__init__.py`. A layer's files become a committed overlayfs snapshot by hard links (a copy where the cache is on
-another file system), and the image is a real manifest and configuration whose layer blobs do not exist: containerd needs those only to
-unpack, and the snapshots are there already. 2 GB in 80,000 files take seconds instead of a minute, and no disk.
+Called by `load` in `__init__.py`. A layer's files become a committed overlayfs snapshot by hard links (a copy where
+the cache is on another file system), and the image is a real manifest and configuration whose layer blobs do not
+exist: containerd needs those only to unpack, and the snapshots are there already. 2 GB in 80,000 files take seconds
+instead of a minute, and no disk.
 
-Life time: each image's configuration carries containerd's own reference to its topmost snapshot, so that a snapshot goes when the last
-image and container using it are gone.
+Life time: each image's configuration carries containerd's own reference to its topmost snapshot, so that a snapshot
+goes when the last image and container using it are gone.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class Containerd:
         self._run("snapshots", "label", chain, f"{GC_ROOT}=")
 
     def _run(self, *arguments: str) -> str:
-        done = subprocess.run([*self._ctr, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*self._ctr, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise layers.ImageError(f"ctr {' '.join(arguments[:3])} failed: {done.stderr.strip() or done.returncode}")
         return done.stdout
@@ -83,7 +86,12 @@ class Record:
         diffs = [_sha256(layer.ident.encode()) for layer in image.layers]
         self.chains = chains(diffs)
         self.config = _json(
-            {"architecture": "amd64", "os": "linux", "config": image.config(), "rootfs": {"type": "layers", "diff_ids": diffs}}
+            {
+                "architecture": "amd64",
+                "os": "linux",
+                "config": image.config(),
+                "rootfs": {"type": "layers", "diff_ids": diffs},
+            }
         )
         self.config_digest = _sha256(self.config)
         self.manifest = _json(
@@ -106,7 +114,7 @@ def chains(diffs: Sequence[str]) -> list[str]:
 
 
 def load(containerd: Containerd, images: Sequence[catalogue.Image], log: layers.Log) -> int:
-    """Makes the images known to containerd; returns how many were not there before. Nothing to do costs two listings."""
+    """Makes the images known to containerd; returns how many were not there. Nothing to do costs two listings."""
     known, snapshots = containerd.images(), containerd.snapshots()
     records = [Record(image) for image in images]
     missing = [
@@ -179,7 +187,9 @@ def _upper_directory(mounts: str) -> Path:
 def _link_tree(source: Path, target: Path) -> None:
     linked = subprocess.run(["cp", "-al", f"{source}/.", str(target)], capture_output=True, text=True, check=False)
     if linked.returncode and "cross-device" in linked.stderr.lower():
-        linked = subprocess.run(["cp", "-a", "--reflink=auto", f"{source}/.", str(target)], capture_output=True, text=True, check=False)
+        linked = subprocess.run(
+            ["cp", "-a", "--reflink=auto", f"{source}/.", str(target)], capture_output=True, text=True, check=False
+        )
     if linked.returncode:
         raise layers.ImageError(f"cannot link {source} into containerd: {linked.stderr.strip()[-300:]}")
 

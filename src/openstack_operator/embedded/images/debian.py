@@ -1,7 +1,7 @@
 """Root file systems from Debian packages: the base and the infrastructure layer, and build tools for the others.
 
-The package lists and the scripts that run inside are in `images/base` and `images/infrastructure`. Packages come from the mirror that
-this machine's own apt uses where the machine is a Debian, else from mmdebstrap's default one.
+The package lists and the scripts that run inside are in `images/base` and `images/infrastructure`. Packages come from
+the mirror that this machine's own apt uses where the machine is a Debian, else from mmdebstrap's default one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def build_base(cache: Path, log: layers.Log) -> layers.Layer:
 
 
 def build_infrastructure(cache: Path, log: layers.Log) -> layers.Layer:
-    """The base with MariaDB, RabbitMQ, Memcached, OVS, OVN, libvirt, QEMU and their friends: a whole root file system."""
+    """The base with databases, message bus, OVS, OVN, libvirt and QEMU: a whole root file system."""
     recipe, base = layers.recipe("infrastructure"), build_base(cache, log)
     packages = layers.words(recipe / "packages.txt")
     unpacked = layers.words(recipe / "unpacked.txt")
@@ -72,7 +72,14 @@ def build_infrastructure(cache: Path, log: layers.Log) -> layers.Layer:
         chroot.copy(base.root, directory / "root", logfile)
         root = chroot.Root(directory / "root", directory / "work", {RECIPE: recipe}, {UNPACKED: downloads})
         install(cache, "infrastructure", root, base, packages, logfile)
-        apt(cache, "infrastructure", root, base, ["sh", "-c", f'cd {UNPACKED} && apt-get -q download "$@"', "sh", *unpacked], logfile)
+        apt(
+            cache,
+            "infrastructure",
+            root,
+            base,
+            ["sh", "-c", f'cd {UNPACKED} && apt-get -q download "$@"', "sh", *unpacked],
+            logfile,
+        )
         chroot.run(root, ["/bin/sh", f"{RECIPE}/setup.sh"], logfile)
         discard(directory / "work", downloads)
 
@@ -95,21 +102,27 @@ def build_tools(cache: Path, log: layers.Log) -> layers.Layer:
     return layers.cached_layer(cache, "tools", layers.content_key(recipe, base.key), build)
 
 
-def install(cache: Path, name: str, root: chroot.Root, base: layers.Layer, packages: Sequence[str], logfile: Path) -> None:
+def install(
+    cache: Path, name: str, root: chroot.Root, base: layers.Layer, packages: Sequence[str], logfile: Path
+) -> None:
     """Installs Debian packages into a root file system that stands on the base layer."""
     apt(cache, name, root, base, ["apt-get", "-q", "update", "-o", "APT::Update::Error-Mode=any"], logfile)
     apt(cache, name, root, base, ["apt-get", "-q", "install", "--yes", "--no-install-recommends", *packages], logfile)
 
 
 def apt(cache: Path, name: str, root: chroot.Root, base: layers.Layer, command: Sequence[str], logfile: Path) -> None:
-    """Runs a command that uses apt inside, with this machine's mirror and settings; lists and archives stay in the cache under `name`."""
+    """Runs a command that uses apt inside, with this machine's mirror and settings.
+
+    Lists and archives stay in the cache under `name`, one build's apart from another's: apt locks them.
+    """
     lists, archives = cache / "apt" / name / "lists", cache / "apt" / name / "archives"
     for path in (lists / "partial", archives / "partial"):
         path.mkdir(parents=True, exist_ok=True)
     settings = cache / "apt" / name / "settings"
     # downloads go to directories of the build, which apt's own user may not write
     own = ('APT::Sandbox::User "root";', 'Dir::Cache::pkgcache "";', 'Dir::Cache::srcpkgcache "";')
-    settings.write_text("\n".join([*_apt_settings(), *own, ""]))
+    trust = [f'Acquire::https::CaInfo "{chroot.CERTIFICATES}";'] if chroot.certificates() else []
+    settings.write_text("\n".join([*_apt_settings(), *trust, *own, ""]))
     inputs = {"/etc/apt/sources.list": base.path / "sources.list", SETTINGS: settings, str(KEYRING): KEYRING}
     outputs = {"/var/lib/apt/lists": lists, "/var/cache/apt/archives": archives}
     chroot.run(root.having(inputs, outputs), command, logfile, {"APT_CONFIG": SETTINGS}, network=True)
@@ -130,7 +143,14 @@ def discard(*paths: Path) -> None:
 
 
 def _mmdebstrap(root: Path, packages: Sequence[str]) -> list[str]:
-    command = ["mmdebstrap", "--mode=root", "--variant=minbase", f"--components={COMPONENTS}", f"--include={','.join(packages)}"]
+    command = [
+        *chroot.ISOLATE,
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=minbase",
+        f"--components={COMPONENTS}",
+        f"--include={','.join(packages)}",
+    ]
     command += [f"--dpkgopt={option}" for option in EXCLUDED]
     command += [f"--aptopt={setting.rstrip(';')}" for setting in _apt_settings()]
     command += [f"--essential-hook={DENY_SERVICES}", SUITE, str(root)]
@@ -140,13 +160,16 @@ def _mmdebstrap(root: Path, packages: Sequence[str]) -> list[str]:
 
 def _apt_settings() -> list[str]:
     """How this machine's apt downloads: proxies, certificates, validity checks; as lines of apt.conf."""
-    wanted = ("Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries", "Acquire::ForceIPv4", "Acquire::Proxy")
+    wanted = (
+        "Acquire::http",
+        "Acquire::https",
+        "Acquire::Check-",
+        "Acquire::Retries",
+        "Acquire::ForceIPv4",
+        "Acquire::Proxy",
+    )
     dump = subprocess.run(["apt-config", "dump"], check=True, capture_output=True, text=True).stdout.splitlines()
-    settings = [line for line in dump if line.startswith(wanted) and not line.endswith('"";')]
-    bundle = chroot.certificates()
-    own_bundle = bundle and os.environ.get("SSL_CERT_FILE") and not any("CaInfo" in line for line in settings)
-    # the machine's bundle is mounted at this path in builds; mmdebstrap runs the machine's own apt, which knows it anyway
-    return settings + (['Acquire::https::CaInfo "/etc/ssl/certs/ca-certificates.crt";'] if own_bundle else [])
+    return [line for line in dump if line.startswith(wanted) and not line.endswith('"";')]
 
 
 def _sources_of_this_machine() -> str:
@@ -155,7 +178,9 @@ def _sources_of_this_machine() -> str:
     if release.get("ID") != "debian":
         return ""
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"]
-    known = [line.split() for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()]
+    known = [
+        line.split() for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    ]
     here = release.get("VERSION_CODENAME", "")
     lines = []
     for suffix in ("", "-updates", "-security"):

@@ -1,7 +1,8 @@
 """The guest image: what the first VM boots, and the tests' VMs.
 
-The recipe is `images/guest`: Debian's cloud kernel, busybox and dropbear in an initramfs on a bootable FAT disk. Small because every
-test copies and boots it without KVM; it does DHCP, metadata, user data, ssh with the server's key pair, and a web page.
+The recipe is `images/guest`: Debian's cloud kernel, busybox and dropbear in an initramfs on a bootable FAT disk.
+Small because every test copies and boots it without KVM; it does DHCP, metadata, user data, ssh with the server's key
+pair, and a web page.
 """
 
 from __future__ import annotations

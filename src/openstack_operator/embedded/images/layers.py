@@ -1,10 +1,11 @@
 """Layers: directory trees kept in the cache by the hash of what they are made from.
 
-Lives here: the recipe folder, content keys, and the atomic, resumable making of a cached directory. Called by the builders of this
-package. How a directory becomes a container image is in `containerd.py`.
+Lives here: the recipe folder, content keys, and the atomic, resumable making of a cached directory. Called by the
+builders of this package. How a directory becomes a container image is in `containerd.py`.
 
-A layer is made in `.<name>-<key>.partial`, then renamed, so that a directory without that prefix is always whole. What a builder
-downloads is kept outside the partial directory (apt archives, uv cache), so a build that was cut goes on without downloading again.
+A layer is made in `.<name>-<key>.partial`, then renamed, so that a directory without that prefix is always whole.
+What a builder downloads is kept outside the partial directory (apt archives, uv cache), so a build that was cut goes
+on without downloading again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Log = Callable[[str], None]
 """Takes one line of progress."""
 
 RECIPES = Path(__file__).resolve().parents[4] / "images"
-"""The folder `images/` at the top of the tree: package lists, lock files and the scripts that run inside root file systems."""
+"""The folder `images/` at the top of the tree: package lists, lock files, scripts that run inside root file systems."""
 
 KEPT_BUILDS = 3
 """Builds of one name that stay in the cache: another clone with another recipe does not evict this one's at once."""
@@ -134,7 +135,7 @@ def cached_layer(cache: Path, name: str, key: str, build: Callable[[Path], None]
 
 
 def _forget_old_builds(folder: Path, name: str, current: Path) -> None:
-    """Removes builds beyond KEPT_BUILDS. Images loaded from them live on: a snapshot holds links of its own to the files."""
+    """Removes builds beyond KEPT_BUILDS. Images loaded from them live on: a snapshot has links of its own."""
     builds = [path for path in folder.glob(f"{name}-*") if path.name[len(name) + 1 :].isalnum() and path != current]
     for old in sorted(builds, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT_BUILDS - 1 :]:
         shutil.rmtree(old, ignore_errors=True)

@@ -1,7 +1,8 @@
 """Layers that are Python virtual environments: one per OpenStack release, and the operator's own.
 
-Both use the Python of the base layer and lock files with hashes: `images/locks/<release>.txt` and `requirements/runtime.txt`. uv installs
-them inside the base layer, from the package index that this machine's pip or uv is set up for; nothing of that set-up gets into a layer.
+Both use the Python of the base layer and lock files with hashes: `images/locks/<release>.txt` and
+`requirements/runtime.txt`. uv installs them inside the base layer, from the package index that this machine's pip or
+uv is set up for; nothing of that set-up gets into a layer.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def build_openstack(cache: Path, release: str, log: layers.Log) -> layers.Layer:
         log(f"{name}: {pins} Python packages")
         venv = root / OPENSTACK_VENV.lstrip("/")
         venv.mkdir(parents=True)
-        inside = chroot.Root(tools.root, directory / "work", {debian.RECIPE: recipe, LOCK: lock}, {LAYER: root, OPENSTACK_VENV: venv})
+        inside = chroot.Root(
+            tools.root, directory / "work", {debian.RECIPE: recipe, LOCK: lock}, {LAYER: root, OPENSTACK_VENV: venv}
+        )
         _run_with_uv(cache, inside, logfile, log)
         debian.discard(directory / "work")
 
@@ -45,7 +48,7 @@ def build_openstack(cache: Path, release: str, log: layers.Log) -> layers.Layer:
 
 
 def build_operator(cache: Path, source: Path, log: layers.Log) -> tuple[layers.Layer, layers.Layer]:
-    """Two layers: the operator's dependencies, and its source with the start script (a change of source makes only the second again)."""
+    """Two layers, the operator's dependencies and its source: a change of source makes only the second again."""
     recipe, base, tools = layers.recipe("operator"), debian.build_base(cache, log), debian.build_tools(cache, log)
     lock = source / "requirements" / "runtime.txt"
     if not lock.exists():
@@ -59,7 +62,9 @@ def build_operator(cache: Path, source: Path, log: layers.Log) -> tuple[layers.L
         _run_with_uv(cache, inside, debian.logfile_of(cache, "operator"), log)
         debian.discard(directory / "work")
 
-    dependencies = layers.cached_layer(cache, "operator-dependencies", layers.content_key(recipe, lock, base.key), build_dependencies)
+    dependencies = layers.cached_layer(
+        cache, "operator-dependencies", layers.content_key(recipe, lock, base.key), build_dependencies
+    )
     package = source / "src" / "openstack_operator"
 
     def build_source(directory: Path) -> None:
@@ -101,7 +106,12 @@ def _run_with_uv(cache: Path, root: chroot.Root, logfile: Path, log: layers.Log)
     downloads.mkdir(parents=True, exist_ok=True)
     inside = root.having({f"{chroot.INPUTS}/uv": _uv(cache, log)}, {f"{chroot.INPUTS}/uv-cache": downloads})
     # the cache is another mount than the venv, so uv could not link files anyway
-    env = {"UV_CACHE_DIR": f"{chroot.INPUTS}/uv-cache", "UV_LINK_MODE": "copy", "UV_PYTHON_DOWNLOADS": "never", **_index_of_this_machine()}
+    env = {
+        "UV_CACHE_DIR": f"{chroot.INPUTS}/uv-cache",
+        "UV_LINK_MODE": "copy",
+        "UV_PYTHON_DOWNLOADS": "never",
+        **_index_of_this_machine(),
+    }
     chroot.run(inside, ["/bin/sh", f"{debian.RECIPE}/build.sh"], logfile, env, network=True)
 
 
@@ -112,8 +122,20 @@ def _uv(cache: Path, log: layers.Log) -> Path:
     def build(directory: Path) -> None:
         log("uv: download")
         wheels = directory / "wheels"
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes"]
-        chroot.execute([*pip, "--dest", str(wheels), "--requirement", str(lock)], debian.logfile_of(cache, "uv"), "pip download")
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--require-hashes",
+        ]
+        chroot.execute(
+            [*pip, "--dest", str(wheels), "--requirement", str(lock)], debian.logfile_of(cache, "uv"), "pip download"
+        )
         (wheel,) = wheels.glob("uv-*.whl")
         with zipfile.ZipFile(wheel) as archive:
             (member,) = (name for name in archive.namelist() if name.endswith("/scripts/uv"))
@@ -125,8 +147,12 @@ def _uv(cache: Path, log: layers.Log) -> Path:
 
 
 def _index_of_this_machine() -> Mapping[str, str]:
-    """uv's settings for the package index that this machine uses: uv's own variables, else what pip is configured with."""
-    env = {name: value for name, value in os.environ.items() if name.startswith("UV_") and ("INDEX" in name or name == "UV_HTTP_TIMEOUT")}
+    """uv's settings for this machine's package index: uv's own variables, else what pip is configured with."""
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("UV_") and ("INDEX" in name or name == "UV_HTTP_TIMEOUT")
+    }
     env.setdefault("UV_HTTP_TIMEOUT", "180")
     if any("INDEX" in name for name in env):
         return env

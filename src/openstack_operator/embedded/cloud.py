@@ -1,0 +1,213 @@
+"""From a cluster to a cloud: the operator installed, a control plane applied, its login written, a first VM started.
+
+Called by ``up`` stage by stage, for the embedded cluster and for one that the user brought alike. Every function may be
+called again on what an earlier call left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from openstack_operator.kit import kinds as ours
+from openstack_operator.kit import names
+from openstack_operator.runtime import client, conditions, informer
+
+Log = Callable[[str], None]
+
+SYSTEM_NAMESPACE = "openstack-operator-system"
+DEPLOY_SECONDS = 1800
+
+
+class CloudError(Exception):
+    """The cloud did not come up; the message says what everything waits for."""
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """One cloud on one cluster, and where its files are kept on this machine."""
+
+    kubeconfig: Path
+    kubectl: Path
+    state: Path
+    """Directory of clouds.yaml and the key pair."""
+    source: Path
+    """Top of the source tree (deploy/)."""
+    name: str = "openstack"
+    namespace: str = "openstack"
+    release: str = "2026.1"
+    public_host: str | None = None
+    """Address in public URLs; None: the cluster decides."""
+    external: bool = True
+    """Whether the external network lives on this machine (the embedded cluster's br-ex)."""
+
+    @property
+    def clouds_yaml(self) -> Path:
+        return self.state / "clouds.yaml"
+
+    @property
+    def key(self) -> Path:
+        return self.state / "id_ed25519"
+
+
+def kubectl(cloud: Cloud, *arguments: str, text: str | None = None, check: bool = True) -> str:
+    """Output of a kubectl call. Raises ``CloudError`` with kubectl's words."""
+    done = subprocess.run(
+        [str(cloud.kubectl), f"--kubeconfig={cloud.kubeconfig}", *arguments],
+        check=False, capture_output=True, text=True, input=text,
+    )  # fmt: skip
+    if check and done.returncode != 0:
+        raise CloudError(f"kubectl {' '.join(arguments[:4])}: {done.stderr.strip()[-1000:]}")
+    return done.stdout
+
+
+def install_operator(cloud: Cloud, log: Log) -> None:
+    """Applies deploy/install.yaml and waits until the operator is ready."""
+    manifest = cloud.source / "deploy" / "install.yaml"
+    kubectl(cloud, "apply", "--server-side", "--force-conflicts", "-f", str(manifest))
+    log("waiting for the operator's pod")
+    try:
+        kubectl(cloud, "-n", SYSTEM_NAMESPACE, "rollout", "status", "deployment/openstack-operator", "--timeout=120s")
+    except CloudError as problem:
+        pods = kubectl(cloud, "-n", SYSTEM_NAMESPACE, "get", "pods", "-o", "wide", check=False)
+        logs = kubectl(cloud, "-n", SYSTEM_NAMESPACE, "logs", "deployment/openstack-operator", "--tail=20", check=False)
+        raise CloudError(f"{problem}\n{pods}\n{logs}") from None
+
+
+def manifest(cloud: Cloud) -> dict[str, Any]:
+    """The control plane that ``up`` applies."""
+    endpoint: dict[str, Any] = {"type": "NodePort"}
+    if cloud.public_host:
+        endpoint["host"] = cloud.public_host
+    spec: dict[str, Any] = {"openstackRelease": cloud.release, "publicEndpoint": endpoint}
+    if cloud.external:
+        spec["ovn"] = {
+            "bridgeMappings": {"physnet1": "br-ex"},
+            "externalBridge": {"name": "br-ex", "address": f"{EXTERNAL_GATEWAY}/{EXTERNAL_PREFIX}"},
+        }
+    return {
+        "apiVersion": ours.CONTROL_PLANE.api_version,
+        "kind": ours.CONTROL_PLANE.kind,
+        "metadata": {"name": cloud.name, "namespace": cloud.namespace},
+        "spec": spec,
+    }
+
+
+def deploy(cloud: Cloud, log: Log) -> None:
+    """Applies the control plane, waits until it is Ready, and writes clouds.yaml."""
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": cloud.namespace,
+            # Node agents (OVS, libvirt) cannot be restricted; everything else is, by its own security context.
+            "labels": {"pod-security.kubernetes.io/enforce": "privileged"},
+        },
+    }
+    documents = "---\n".join(yaml.safe_dump(one) for one in (namespace, manifest(cloud)))
+    kubectl(cloud, "apply", "--server-side", "--force-conflicts", "-f", "-", text=documents)
+    asyncio.run(wait_ready(cloud, log))
+    write_clouds_yaml(cloud)
+
+
+async def wait_ready(cloud: Cloud, log: Log, seconds: float = DEPLOY_SECONDS) -> None:
+    """Watches the control plane until it is Ready; each new reason to wait is logged."""
+    config = client.Config.load(str(cloud.kubeconfig))
+    said = ""
+    async with client.Client(config, "openstack-operator-cli") as api:
+        cache = informer.Informer(
+            api, ours.CONTROL_PLANE, cloud.namespace, {"fieldSelector": f"metadata.name={cloud.name}"}
+        )
+        changed = asyncio.Event()
+        cache.subscribe(lambda new, old: changed.set())
+        watching = asyncio.create_task(cache.run())
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    item = cache.get(cloud.namespace, cloud.name)
+                    if conditions.is_ready(item):
+                        return
+                    ready = conditions.find(item, conditions.READY)
+                    message = ready["message"] if ready else "the operator has not looked at it yet"
+                    stalled = conditions.find(item, conditions.STALLED)
+                    if stalled and stalled["status"] == "True":
+                        raise CloudError(f"the control plane needs help: {message}")
+                    if message != said:
+                        log(message)
+                        said = message
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError:
+            raise CloudError(f"the control plane is not Ready after {seconds:.0f} s: {said}") from None
+        finally:
+            watching.cancel()
+
+
+def write_clouds_yaml(cloud: Cloud) -> None:
+    """The admin's login for tools on this machine, readable by its owner only."""
+    secret = json.loads(
+        kubectl(cloud, "-n", cloud.namespace, "get", "secret", names.admin_secret("keystone"), "-o", "json")
+    )
+    text = base64.b64decode(secret["data"]["clouds.yaml"]).decode()
+    cloud.state.mkdir(parents=True, exist_ok=True)
+    cloud.clouds_yaml.touch(mode=0o600)
+    cloud.clouds_yaml.write_text(text)
+
+
+def environment(cloud: Cloud, path: list[Path]) -> dict[str, str]:
+    """Variables with which kubectl, openstack and openstack-operator work from a shell."""
+    return {
+        "KUBECONFIG": str(cloud.kubeconfig),
+        "OS_CLIENT_CONFIG_FILE": str(cloud.clouds_yaml),
+        "OS_CLOUD": "openstack",
+        "PATH": ":".join([*(str(one) for one in path), "$PATH"]),
+    }
+
+
+# The external network of the embedded cloud: a range that only exists on this machine's br-ex.
+EXTERNAL_NETWORK = "172.24.4.0"
+EXTERNAL_PREFIX = 24
+EXTERNAL_GATEWAY = "172.24.4.1"
+EXTERNAL_FIRST, EXTERNAL_LAST = "172.24.4.50", "172.24.4.249"
+"""Floating addresses."""
+
+
+def first_vm(cloud: Cloud, image: Path, log: Log) -> str:
+    """Starts a VM on the cloud and waits until it answers; returns its floating address.
+
+    Runs in a process of its own, because the OpenStack client library is large and only this stage needs it.
+    """
+    if not cloud.key.exists():
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "openstack-operator", "-f", str(cloud.key)],
+            check=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-m", "openstack_operator.embedded.first_vm", str(image), f"{cloud.key}.pub"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=_client_environment(cloud),
+    )  # fmt: skip
+    assert process.stdout is not None
+    last = ""
+    said = []
+    for line in process.stdout:
+        last = line.strip()
+        said.append(last)
+        log(last)
+    if process.wait() != 0:
+        raise CloudError("the first VM does not answer: " + " | ".join(said[-8:]))
+    return last.rpartition(" ")[2]
+
+
+def _client_environment(cloud: Cloud) -> dict[str, str]:
+    return os.environ | {"OS_CLIENT_CONFIG_FILE": str(cloud.clouds_yaml), "OS_CLOUD": "openstack"}

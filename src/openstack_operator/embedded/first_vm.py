@@ -1,0 +1,160 @@
+"""A first VM on a new cloud: image, flavor, networks, router, key pair, server, floating address.
+
+usage: python -m openstack_operator.embedded.first_vm IMAGE PUBLIC_KEY. Everything is found before it is made, so it may
+run again. The last line printed ends in the VM's address. A process of its own: ``cloud.first_vm`` starts it.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import openstack
+
+from openstack_operator.embedded import cloud
+
+VM = "vm1"
+IMAGE, FLAVOR, KEY = "tiny", "m1.tiny", "first-key"
+PRIVATE, PUBLIC, ROUTER = "private", "public", "router1"
+PRIVATE_RANGE = "10.77.0.0/24"
+ANSWER_SECONDS = 240
+
+
+def say(message: str) -> None:
+    print(message, flush=True)
+
+
+def ensure_image(connection: Any, file: Path) -> Any:
+    """The guest image; the properties are what a guest of ours needs of its hardware."""
+    return connection.image.find_image(IMAGE) or connection.image.create_image(
+        name=IMAGE,
+        filename=str(file),
+        disk_format="qcow2",
+        container_format="bare",
+        visibility="public",
+        hw_rng_model="virtio",
+        os_shutdown_timeout="15",
+    )
+
+
+def ensure_flavor(connection: Any) -> Any:
+    return connection.compute.find_flavor(FLAVOR) or connection.compute.create_flavor(
+        name=FLAVOR, ram=192, vcpus=1, disk=1
+    )
+
+
+def ensure_networks(connection: Any) -> Any:
+    """A private network behind a router on the external one; returns the private network."""
+    network = connection.network
+    outside = network.find_network(PUBLIC) or network.create_network(
+        name=PUBLIC,
+        is_router_external=True,
+        is_default=True,
+        provider_network_type="flat",
+        provider_physical_network="physnet1",
+    )
+    network.find_subnet(PUBLIC) or network.create_subnet(
+        name=PUBLIC,
+        network_id=outside.id,
+        ip_version=4,
+        cidr=f"{cloud.EXTERNAL_NETWORK}/{cloud.EXTERNAL_PREFIX}",
+        gateway_ip=cloud.EXTERNAL_GATEWAY,
+        enable_dhcp=False,
+        allocation_pools=[{"start": cloud.EXTERNAL_FIRST, "end": cloud.EXTERNAL_LAST}],
+    )
+    inside = network.find_network(PRIVATE) or network.create_network(name=PRIVATE)
+    subnet = network.find_subnet(PRIVATE) or network.create_subnet(
+        name=PRIVATE, network_id=inside.id, ip_version=4, cidr=PRIVATE_RANGE
+    )
+    router = network.find_router(ROUTER) or network.create_router(
+        name=ROUTER, external_gateway_info={"network_id": outside.id}
+    )
+    if not any(network.ports(device_id=router.id, network_id=inside.id)):
+        network.add_interface_to_router(router, subnet_id=subnet.id)
+    return inside
+
+
+def ensure_rules(connection: Any) -> None:
+    """The default security group lets ping and ssh in."""
+    project = connection.current_project_id
+    group = next(iter(connection.network.security_groups(project_id=project, name="default")))
+    present = {
+        (rule.protocol, rule.port_range_min)
+        for rule in connection.network.security_group_rules(security_group_id=group.id, direction="ingress")
+    }
+    for protocol, port in (("icmp", None), ("tcp", 22)):
+        if (protocol, port) not in present:
+            connection.network.create_security_group_rule(
+                security_group_id=group.id,
+                direction="ingress",
+                ethertype="IPv4",
+                protocol=protocol,
+                port_range_min=port,
+                port_range_max=port,
+                remote_ip_prefix="0.0.0.0/0",
+            )
+
+
+def ensure_key(connection: Any, public: Path) -> None:
+    if connection.compute.find_keypair(KEY) is None:
+        connection.compute.create_keypair(name=KEY, public_key=public.read_text().strip())
+
+
+def ensure_server(connection: Any, image: Any, flavor: Any, network: Any) -> Any:
+    server = connection.compute.find_server(VM) or connection.compute.create_server(
+        name=VM, image_id=image.id, flavor_id=flavor.id, networks=[{"uuid": network.id}], key_name=KEY
+    )
+    say(f"server {VM} is being built")
+    return connection.compute.wait_for_server(server, wait=ANSWER_SECONDS, interval=0.5)
+
+
+def ensure_floating_address(connection: Any, server: Any) -> str:
+    network = connection.network
+    port = next(iter(network.ports(device_id=server.id)))
+    held = next(iter(network.ips(port_id=port.id)), None)
+    if held is None:
+        outside = network.find_network(PUBLIC)
+        held = network.create_ip(floating_network_id=outside.id, port_id=port.id)
+    return str(held.floating_ip_address)
+
+
+def answers(address: str, port: int = 22) -> bool:
+    """Whether an ssh server greets there."""
+    try:
+        with socket.create_connection((address, port), timeout=1) as link:
+            link.settimeout(2)
+            return link.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def main(image_file: Path, public_key: Path) -> None:
+    connection = openstack.connect(app_name="openstack-operator")
+    connection.authorize()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        image = pool.submit(ensure_image, connection, image_file)
+        flavor = pool.submit(ensure_flavor, connection)
+        pool.submit(ensure_key, connection, public_key).result()
+        network = ensure_networks(connection)
+        ensure_rules(connection)
+        server = ensure_server(connection, image.result(), flavor.result(), network)
+    address = ensure_floating_address(connection, server)
+    say(f"server {VM} is ACTIVE, waiting for ssh on {address}")
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while not answers(address):
+        if time.monotonic() > deadline:
+            console = connection.compute.get_server_console_output(server, length=20)
+            sys.exit(f"no answer from {address}; the console ends in: {console['output'][-1500:]}")
+        time.sleep(0.3)
+    console = connection.compute.get_server_console_output(server, length=8)
+    for line in console["output"].splitlines()[-6:]:
+        say(f"console: {line}")
+    say(f"VM {VM} answers at {address}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,9 @@
+"""Placement: the inventory of resources that Nova's scheduler asks."""
+
+from __future__ import annotations
+
+from openstack_operator.kit import kinds
+from openstack_operator.kit.service import Service
+from openstack_operator.services.placement import controller
+
+SERVICE = Service("placement", (controller.CONTROLLER,), needs=(kinds.MARIADB, kinds.MEMCACHED, kinds.KEYSTONE))

@@ -1,0 +1,137 @@
+"""The client's own rules: when it asks again, what it makes of strange answers, and how it finds its server."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from openstack_operator.runtime import client, errors, kinds
+
+
+@contextlib.asynccontextmanager
+async def answering(*answers: Any) -> AsyncIterator[tuple[client.Client, list[str]]]:
+    """A client of something on loopback that gives these answers in turn: what an overloaded server or a proxy in
+    its place would say, which a real one cannot be asked for."""
+    left, seen = list(answers), []
+
+    async def handle(request: web.Request) -> web.Response:
+        seen.append(request.method)
+        return left.pop(0)
+
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        async with client.Client(client.Config(server=url, ssl_context=None), "test") as api:
+            yield api, seen
+    finally:
+        await runner.cleanup()
+
+
+def busy(status: int, retry_after: str | None) -> web.Response:
+    body = {"kind": "Status", "reason": "TooManyRequests", "message": "later"}
+    return web.json_response(body, status=status, headers={"Retry-After": retry_after} if retry_after else {})
+
+
+def fine() -> web.Response:
+    return web.json_response({"metadata": {"name": "a"}})
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_busy_server_is_asked_again_when_it_says_so(status: int) -> None:
+    async with answering(busy(status, "0"), busy(status, "0"), fine()) as (api, seen):
+        assert await api.get(kinds.CONFIGMAP, "a", "b") == {"metadata": {"name": "a"}}
+    assert seen == ["GET"] * 3
+
+
+async def test_a_server_that_stays_busy_is_reported_in_the_end() -> None:
+    async with answering(*[busy(429, "0")] * client.ATTEMPTS) as (api, seen):
+        with pytest.raises(errors.ApiError, match="429 TooManyRequests: later"):
+            await api.get(kinds.CONFIGMAP, "a", "b")
+    assert len(seen) == client.ATTEMPTS
+
+
+@pytest.mark.parametrize("header", [None, "Sat, 28 Nov 2026 00:00:00 GMT"])
+async def test_without_seconds_to_wait_the_error_is_reported_at_once(header: str | None) -> None:
+    async with answering(busy(503, header)) as (api, seen):
+        with pytest.raises(errors.ApiError):
+            await api.get(kinds.CONFIGMAP, "a", "b")
+    assert len(seen) == 1
+
+
+async def test_an_answer_that_is_not_json_is_not_the_servers() -> None:
+    async with answering(web.Response(text="<html>captive portal")) as (api, _):
+        with pytest.raises(errors.ApiUnreachableError, match="not JSON"):
+            await api.get(kinds.CONFIGMAP, "a", "b")
+
+
+async def test_a_refusal_that_is_not_json_keeps_its_status() -> None:
+    async with answering(web.Response(text="<html>bad gateway", status=502)) as (api, _):
+        with pytest.raises(errors.ApiError, match="502 Unknown: <html>bad gateway"):
+            await api.get(kinds.CONFIGMAP, "a", "b")
+
+
+async def test_events_of_a_watch_are_whole_lines_of_any_length() -> None:
+    long = b'{"type":"ADDED","object":{"metadata":{"name":"' + b"x" * 300_000 + b'"}}}'
+    text = long + b'\n\n{"type":"BOOKMARK","object":{}}\n{"type":"ADDED","obj'
+    async with answering(web.Response(body=text)) as (api, _):
+        found = [event["type"] async for event in api.watch(kinds.CONFIGMAP, None, {}, "1")]
+    assert found == ["ADDED", "BOOKMARK"], "the line that was cut is not an event"
+
+
+async def test_an_error_in_a_watch_is_raised_with_its_code() -> None:
+    text = b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"too old"}}\n'
+    async with answering(web.Response(body=text)) as (api, _):
+        with pytest.raises(errors.ApiError, match="410 Expired: too old"):
+            _ = [event async for event in api.watch(kinds.CONFIGMAP, None, {}, "1")]
+
+
+async def test_a_server_that_refuses_connections_is_unreachable() -> None:
+    config = client.Config(server="http://127.0.0.1:1", ssl_context=None)
+    async with client.Client(config, "test") as api:
+        with pytest.raises(errors.ApiUnreachableError, match="GET /api/v1/namespaces/b/configmaps/a: "):
+            await api.get(kinds.CONFIGMAP, "a", "b")
+
+
+async def test_a_write_with_an_old_version_is_a_conflict(world: Any) -> None:
+    first = await world.secret("a", k="")
+    await world.patch(kinds.SECRET, "a", {"data": {"k": "eA=="}})
+    with pytest.raises(errors.ApiError, match="409 Conflict"):
+        await world.api.replace(kinds.SECRET, first)
+
+
+async def test_deleting_what_is_gone_or_was_made_anew_is_fine(world: Any) -> None:
+    await world.api.delete(kinds.SECRET, "a", world.namespace)
+    await world.secret("a", k="")
+    await world.api.delete(kinds.SECRET, "a", world.namespace, uid="00000000-0000-0000-0000-000000000000")
+    assert await world.find(kinds.SECRET, "a"), "another object of the same name is not the one that was meant"
+
+
+def test_a_broken_kubeconfig_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text("clusters: [")
+    with pytest.raises(errors.OperatorError, match=f"kubeconfig {path}: "):
+        client.Config.from_kubeconfig(path)
+
+
+def test_without_a_cluster_the_places_that_were_looked_at_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(errors.OperatorError, match="KUBECONFIG names no file, no --kubeconfig was given, this is not a"):
+        client.Config.load()
+
+
+def test_a_token_file_is_read_for_each_request(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    api = client.Client(client.Config(server="", ssl_context=None, token_file=path), "test")
+    for token in ("first", "rotated"):
+        path.write_text(token + "\n")
+        assert api._headers() == {"Authorization": f"Bearer {token}"}

@@ -1,0 +1,161 @@
+"""Caches that follow the API server through cuts, hangs and lost history."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import conftest
+from openstack_operator.runtime import client, informer, kinds
+
+
+@contextlib.asynccontextmanager
+async def caching(world: Any, server: str = "", silence: float = 60) -> AsyncIterator[Any]:
+    """A running cache of the namespace's ConfigMaps."""
+    config = client.Config.from_kubeconfig(world.control_plane.kubeconfig)
+    config = client.dataclasses.replace(config, server=server or config.server)
+    agent = f"cache-{world.namespace}"
+    async with client.Client(config, agent, silence=silence) as api:
+        cache = informer.Informer(api, kinds.CONFIGMAP, world.namespace)
+        task = asyncio.ensure_future(cache.run())
+        try:
+            await cache.synced.wait()
+            yield cache
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+async def config_map(world: Any, name: str, **data: str) -> Any:
+    body = {"metadata": {"name": name, "namespace": world.namespace}, "data": data}
+    return await world.api.apply(kinds.CONFIGMAP, body)
+
+
+async def cached(cache: Any, world: Any, name: str, data: Any) -> None:
+    def is_so() -> bool:
+        return (cache.get(world.namespace, name) or {}).get("data") == data
+
+    await conftest.eventually(is_so, f"{name} is {data}")
+
+
+def lists(world: Any) -> int:
+    return world.requests(f"cache-{world.namespace}").count(("list", "configmaps", ""))
+
+
+async def test_a_cut_watch_goes_on_from_where_it_was_without_a_list(world: Any, proxy: Any) -> None:
+    async with caching(world, proxy.url) as cache:
+        await config_map(world, "a", k="1")
+        await cached(cache, world, "a", {"k": "1"})
+        proxy.is_refusing = True
+        proxy.cut()
+        await config_map(world, "a", k="2")
+        await config_map(world, "b", k="1")
+        await world.delete(kinds.CONFIGMAP, "b")
+        await config_map(world, "c", k="1")
+        await world.delete(kinds.CONFIGMAP, "a")
+        proxy.is_refusing = False
+        await cached(cache, world, "c", {"k": "1"})
+        assert len(cache) == 1
+    assert lists(world) == 1
+
+
+async def test_a_watch_that_goes_silent_is_given_up(world: Any, proxy: Any) -> None:
+    async with caching(world, proxy.url, silence=1.5) as cache:
+        await config_map(world, "a", k="1")
+        await cached(cache, world, "a", {"k": "1"})
+        proxy.hang()
+        await config_map(world, "a", k="2")
+        await cached(cache, world, "a", {"k": "2"})
+    assert lists(world) == 1
+
+
+async def test_a_version_that_the_server_has_forgotten_leads_to_a_list(world: Any, proxy: Any) -> None:
+    async with caching(world, proxy.url) as cache:
+        await config_map(world, "a", k="1")
+        await config_map(world, "b", k="1")
+        await cached(cache, world, "b", {"k": "1"})
+        cache._position = "1"
+        proxy.is_refusing = True
+        proxy.cut()
+        await world.delete(kinds.CONFIGMAP, "a")
+        await config_map(world, "b", k="2")
+        proxy.is_refusing = False
+        await cached(cache, world, "b", {"k": "2"})
+        assert cache.get(world.namespace, "a") is None
+    assert lists(world) == 2
+
+
+async def test_handlers_see_each_change_once_and_deletions_without_a_new_object(world: Any) -> None:
+    seen: list[Any] = []
+    async with caching(world) as cache:
+        cache.subscribe(lambda new, old: seen.append([(item or {}).get("data") for item in (new, old)]))
+        await config_map(world, "a", k="1")
+        cache.observe(await config_map(world, "a", k="2"))
+        await config_map(world, "a", k="2")
+        await world.delete(kinds.CONFIGMAP, "a")
+        await config_map(world, "b", k="1")
+        await cached(cache, world, "b", {"k": "1"})
+    last = seen[-3:]
+    assert last == [[{"k": "2"}, last[0][1]], [None, {"k": "2"}], [{"k": "1"}, None]]
+    assert seen[:-3] in ([], [[{"k": "1"}, None]]), "the first version may have been overtaken by what we observed"
+
+
+async def test_an_answer_that_comes_after_the_deletion_does_not_bring_the_object_back(world: Any) -> None:
+    async with caching(world) as cache:
+        answer = await config_map(world, "a", k="1")
+        await cached(cache, world, "a", {"k": "1"})
+        await world.delete(kinds.CONFIGMAP, "a")
+        await config_map(world, "b", k="1")
+        await cached(cache, world, "b", {"k": "1"})
+        cache.observe(answer)
+        assert cache.get(world.namespace, "a") is None
+
+
+async def test_an_answer_is_not_replaced_by_an_older_event(world: Any) -> None:
+    async with caching(world) as cache:
+        old = await config_map(world, "a", k="1")
+        new = await config_map(world, "a", k="2")
+        # As if the watch were behind both.
+        cache._store.clear()
+        cache._reached = 0
+        cache.observe(new)
+        cache._put(old)
+        assert cache.get(world.namespace, "a")["data"] == {"k": "2"}
+
+
+async def test_what_was_written_after_a_list_survives_it_and_what_the_list_lacks_does_not(world: Any) -> None:
+    async with caching(world) as cache:
+        await config_map(world, "a", k="1")
+        await cached(cache, world, "a", {"k": "1"})
+        phantom = {"metadata": {"name": "phantom", "namespace": world.namespace, "resourceVersion": "3"}}
+        written = {"metadata": {"name": "written", "namespace": world.namespace, "resourceVersion": str(10**9)}}
+        cache._put(phantom)
+        cache._put(written)
+        await cache._list()
+        assert sorted(item["metadata"]["name"] for item in cache.items()) == ["a", "written"]
+
+
+async def test_a_store_restored_from_a_backup_is_taken_as_it_is(world: Any) -> None:
+    async with caching(world) as cache:
+        await config_map(world, "a", k="1")
+        await cached(cache, world, "a", {"k": "1"})
+        # Everything that we have seen is from a future that never was.
+        cache._reached = 10**9
+        cache.get(world.namespace, "a")["metadata"]["resourceVersion"] = str(10**9)
+        never = {"metadata": {"name": "never", "namespace": world.namespace, "resourceVersion": str(10**9)}}
+        cache._put(never)
+        await cache._list()
+        assert [item["metadata"]["name"] for item in cache.items()] == ["a"]
+        await config_map(world, "a", k="2")
+        await cached(cache, world, "a", {"k": "2"})
+
+
+async def test_a_list_longer_than_a_page_is_complete(world: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(client, "PAGE", 3)
+    for number in range(7):
+        await config_map(world, f"m{number}", k="1")
+    async with caching(world) as cache:
+        assert len(cache) == 7
