@@ -11,8 +11,8 @@ install -d -o rabbitmq -g rabbitmq -m 0750 /var/lib/rabbitmq /var/log/rabbitmq
 install -d -o rabbitmq -g rabbitmq -m 0755 /etc/rabbitmq
 install -d -m 0755 /var/lib/openvswitch /var/lib/ovn /etc/openvswitch /etc/ovn /var/log/openvswitch /var/log/ovn
 # Debian's wrappers of RabbitMQ's commands want root or su; the commands themselves run as whoever starts them.
+# They look for rabbitmq-env beside the path they were called by.
 for command in /usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/*; do
-  case $command in */rabbitmq-env | */rabbitmq-defaults) continue ;; esac
   ln -sfn "$command" "/usr/sbin/${command##*/}"
 done
 # libvirt's default network would put a bridge on the node

@@ -13,21 +13,29 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+
 from openstack_operator.embedded.apiserver import ControlPlane, RequestError
-from openstack_operator.runtime import client, conditions, controller, kinds, manager
+from openstack_operator.runtime import client, conditions, controller, kinds, logs, manager
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import toy  # the path is set above
 
+# Two cores that are shared with an API server: slowness is no finding here.
+hypothesis.settings.register_profile(
+    "shared machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("shared machine")
+
 Object = dict[str, Any]
 TIMEOUT_SECONDS = 20
 
 
-async def eventually(condition: Callable[[], Any], what: str = "", timeout: float = TIMEOUT_SECONDS) -> Any:
+async def eventually(condition: Callable[[], Any], what: str = "", seconds: float = TIMEOUT_SECONDS) -> Any:
     """Waits for a condition on the operator's own memory; of the cluster, `World.until` asks by a watch."""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"never happened: {what or condition}"
         await asyncio.sleep(0.005)
@@ -62,9 +70,7 @@ class World:
         body = {"metadata": {"name": name, "namespace": self.namespace}, "data": data}
         return await self.api.create(kinds.SECRET, body)
 
-    async def patch(
-        self, resource: kinds.Resource, name: str, patch: Object, subresource: str | None = None
-    ) -> Object:
+    async def patch(self, resource: kinds.Resource, name: str, patch: Object, subresource: str | None = None) -> Object:
         path = self.path(resource, name, subresource)
         return await self.api.request("PATCH", path, body=patch, content_type="application/merge-patch+json")
 
@@ -80,22 +86,22 @@ class World:
         try:
             return await self.api.get(resource, name, self.namespace)
         except client.errors.ApiError as problem:
-            assert problem.status == 404
-            return None
+            if problem.status == 404:
+                return None
+            raise
 
     async def until(
         self,
         resource: kinds.Resource,
         condition: Callable[[Object | None], Any],
         name: str = "one",
-        timeout: float = TIMEOUT_SECONDS,
     ) -> Any:
         """Watches one object until the condition (of the object, None when there is none) is true; returns the
         object."""
         selectors = {"fieldSelector": f"metadata.name={name}"}
         item: Object | None = None
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 while True:
                     async for page in self.api.list_pages(resource, self.namespace, selectors):
                         item = next(iter(page["items"]), None)
@@ -113,9 +119,7 @@ class World:
         except TimeoutError:
             raise AssertionError(f"{resource.kind} {name} never came to it: {item}") from None
 
-    async def until_ready(
-        self, name: str = "one", status: str = "True", reason: str = "", timeout: float = TIMEOUT_SECONDS
-    ) -> Object:
+    async def until_ready(self, name: str = "one", status: str = "True", reason: str = "") -> Object:
         """Waits for Ready with a status and a reason for the present generation."""
 
         def is_met(item: Object | None) -> bool:
@@ -125,7 +129,7 @@ class World:
             is_current = ready["observedGeneration"] == item["metadata"]["generation"]
             return is_current and ready["status"] == status and (not reason or ready["reason"] == reason)
 
-        found: Object = await self.until(toy.RESOURCE, is_met, name, timeout)
+        found: Object = await self.until(toy.RESOURCE, is_met, name)
         return found
 
     # --- operators ------------------------------------------------------------------------------------------------
@@ -179,7 +183,7 @@ class Operator:
     async def until_synced(self) -> None:
         await eventually(lambda: self.manager.started.is_set() or self.task.done(), "caches synced")
 
-    async def settle(self) -> None:
+    async def settle(self, seconds: float = TIMEOUT_SECONDS) -> None:
         """Returns when the operator has seen everything that was done so far and has nothing left to do now.
 
         A mark in each kind shows how far its caches are: watches deliver in order.
@@ -201,10 +205,11 @@ class Operator:
                 return item is not None and item["metadata"].get("labels", {}).get("mark") == mark
 
             await eventually(is_seen, f"mark in {resource.kind}")
-        await eventually(self.is_quiet, "nothing left to do")
+        await eventually(self.is_quiet, "nothing left to do", seconds)
 
     def is_quiet(self) -> bool:
-        return not any(runner.queue.busy or len(runner.queue) or runner.queue.soon(1.0) for runner in self.manager.runners)
+        queues = [runner.queue for runner in self.manager.runners]
+        return not any(queue.busy or len(queue) or queue.soon(1.0) for queue in queues)
 
     def requests(self, since: int = 0) -> list[tuple[str, str, str]]:
         return self.world.requests(self.agent, since)
@@ -237,6 +242,8 @@ class Proxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        # Aborted transports close in the next round of the loop.
+        await asyncio.sleep(0)
 
     def cut(self) -> None:
         """Ends all connections."""
@@ -263,13 +270,20 @@ class Proxy:
             task.add_done_callback(self._tasks.discard)
 
     async def _pump(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, passing: asyncio.Event) -> None:
-        with contextlib.suppress(OSError):
-            while data := await source.read(65536):
-                await passing.wait()
-                target.write(data)
-                await target.drain()
-        target.close()
-        self._writers.discard(target)
+        try:
+            with contextlib.suppress(OSError):
+                while data := await source.read(65536):
+                    await passing.wait()
+                    target.write(data)
+                    await target.drain()
+        finally:
+            target.transport.abort()
+            self._writers.discard(target)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def logging_configured() -> None:
+    logs.configure("info")
 
 
 @pytest.fixture(scope="session")

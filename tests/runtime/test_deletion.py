@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import toy
+
 from openstack_operator.runtime import controller, errors, kinds
 
 FINALIZER = "toys.example.org/toy"
 NO_STEPS = ()
-
-
-async def gone(item: Any) -> bool:
-    return item is None
 
 
 async def test_a_finalizer_runs_before_the_object_goes(world: Any) -> None:
@@ -67,8 +65,8 @@ async def test_finalizers_of_others_are_left_alone(world: Any) -> None:
         pass
 
     async with world.operator(toy.toys(steps=NO_STEPS, finalize=finalize)):
-        body = {"metadata": {"name": "one", "namespace": world.namespace, "finalizers": ["example.org/other"]}, "spec": {}}
-        await world.api.create(toy.RESOURCE, body)
+        metadata = {"name": "one", "namespace": world.namespace, "finalizers": ["example.org/other"]}
+        await world.api.create(toy.RESOURCE, {"metadata": metadata, "spec": {}})
         item = await world.until_ready()
         assert sorted(item["metadata"]["finalizers"]) == ["example.org/other", FINALIZER]
         await world.delete(toy.RESOURCE)
@@ -146,8 +144,6 @@ async def test_an_invalid_stored_spec_stalls_and_can_still_be_deleted(world: Any
 
     async def finalize(scope: toy.Scope) -> None:
         assert scope.spec.replicas == 3
-
-    import dataclasses
 
     kind = dataclasses.replace(toy.KIND, spec=Stricter)
     async with world.operator(toy.toys(kind=kind, finalize=finalize)):

@@ -10,8 +10,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import toy
+
+import conftest
+from openstack_operator.embedded.apiserver import free_ports
 from openstack_operator.runtime import controller, kinds, lease, manager
 
 PROGRAM = Path(toy.__file__)
@@ -56,8 +60,7 @@ async def test_an_operator_starts_before_its_api_server_can_be_reached(world: An
     proxy.is_refusing = True
 
     async def heal() -> None:
-        while proxy.connections < 8:
-            await asyncio.sleep(0.01)
+        await conftest.eventually(lambda: proxy.connections >= 8)
         proxy.is_refusing = False
 
     healing = asyncio.ensure_future(heal())
@@ -82,8 +85,7 @@ async def test_a_pass_cut_off_from_the_api_server_is_made_again(world: Any, prox
         proxy.cut()
         proceed.set()
         before = proxy.connections
-        while proxy.connections < before + 4:
-            await asyncio.sleep(0.01)
+        await conftest.eventually(lambda: proxy.connections >= before + 4)
         proxy.is_refusing = False
         await world.until_ready()
 
@@ -208,16 +210,13 @@ async def test_a_cache_that_ends_by_a_bug_ends_the_operator(world: Any) -> None:
         def broken(new: Any, old: Any) -> None:
             raise ZeroDivisionError
 
-        operator.manager.informer(kinds.CONFIGMAP).subscribe(broken)
+        operator.manager.informer(toy.RESOURCE).subscribe(broken)
         await world.create()
         with pytest.raises(ZeroDivisionError):
             await asyncio.wait_for(operator.task, 10)
 
 
 async def test_health_readiness_and_metrics_are_served(world: Any) -> None:
-    import aiohttp
-    from openstack_operator.embedded.apiserver import free_ports
-
     health, metrics = free_ports(2)
     async with world.operator(health_port=health, metrics_port=metrics):
         await world.create(replicas=0)
@@ -228,5 +227,5 @@ async def test_health_readiness_and_metrics_are_served(world: Any) -> None:
                 async with session.get(f"http://127.0.0.1:{port}/{path}") as answer:
                     found[path] = (answer.status, await answer.text())
     assert found["healthz"] == found["readyz"] == (200, "ok")
-    wanted = f'openstack_operator_condition{{condition="Ready",kind="Toy",name="one",namespace="{world.namespace}"}} 1.0'
-    assert wanted in found["metrics"][1]
+    labels = f'condition="Ready",kind="Toy",name="one",namespace="{world.namespace}"'
+    assert f"openstack_operator_condition{{{labels}}} 1.0" in found["metrics"][1]

@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+from pydantic import Field
+
 from openstack_operator.runtime import client, conditions, controller, errors, kinds, logs, manager
 from openstack_operator.runtime.schema import Model
-from pydantic import Field
 
 DOMAIN = "toys.example.org"
 RESOURCE = kinds.Resource(DOMAIN, "v1", "toys", "Toy")
@@ -93,7 +94,8 @@ async def ensure_workload(scope: Scope) -> str:
     found = await scope.apply(kinds.DEPLOYMENT, deployment(scope))
     ready = found.get("status", {}).get("readyReplicas", 0)
     if ready < scope.spec.replicas:
-        raise errors.Waiting("PodsNotReady", f"Deployment {scope.name}: {ready} of {scope.spec.replicas} pods are ready")
+        message = f"Deployment {scope.name}: {ready} of {scope.spec.replicas} pods are ready"
+        raise errors.Waiting("PodsNotReady", message)
     return f"{ready} pods are ready"
 
 

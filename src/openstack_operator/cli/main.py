@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Optional
 import typer
 
 from openstack_operator import __version__
+from openstack_operator.cli import machine
 
 app = typer.Typer(
     name="openstack-operator",
@@ -23,6 +24,10 @@ Kubeconfig = Annotated[
     typer.Option(help="Cluster to use; default: KUBECONFIG, then the pod's own service account."),
 ]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the cloud.")]
+
+
+app.command()(machine.up)
+app.command()(machine.down)
 
 
 @app.command()

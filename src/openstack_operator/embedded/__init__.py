@@ -6,6 +6,7 @@ processes) and never runs inside the cluster; what runs there is `runtime`, `kit
     host       Debian packages, capabilities, what somebody else already holds
     programs   the cluster's programs, built from pinned Go modules
     pki        certificates and kubeconfigs
+    provisioner  volumes of the default StorageClass, a daemon
     processes  daemons that we start and end, and only those
     network    bridge, routes, packet filter
     apiserver  etcd and kube-apiserver alone, for controller tests

@@ -22,11 +22,12 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from openstack_operator.embedded import commandlines, pki
+from openstack_operator.runtime import errors
 
 READY_SECONDS = 60
 
 
-class ApiserverError(Exception):
+class ApiserverError(errors.OperatorError):
     """The control plane does not start or refused a request; the message says why."""
 
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from openstack_operator.embedded import addresses, cgroups, ledger, mounts, network, paths, processes
+from openstack_operator.embedded import addresses, cgroups, ledger, network, paths, processes
+from openstack_operator.runtime import errors
 
 Log = Callable[[str], None]
 
@@ -29,7 +30,7 @@ POLICY_ASIDE = Path("/usr/sbin/policy-rc.d.before-openstack-operator")
 DENY = "#!/bin/sh\n# Placed by openstack-operator while it installs packages: no service starts.\nexit 101\n"
 
 
-class HostError(Exception):
+class HostError(errors.OperatorError):
     """The machine cannot carry the cluster; the message names every reason found and what to do about it."""
 
 
@@ -151,11 +152,6 @@ def conflicting_directories(where: paths.Paths, *, ours: bool) -> list[str]:
         )
     if not where.state.parent.is_dir():
         found.append(f"{where.state.parent} does not exist")
-    volumes = Path("/tmp/hostpath_pv")
-    if volumes.exists() and not mounts.is_mounted(volumes) and any(volumes.iterdir()):
-        found.append(f"{volumes} holds files of another cluster's volumes: move it away")
-    if volumes.is_symlink() or (volumes.exists() and volumes.stat().st_uid != 0):
-        found.append(f"{volumes} belongs to somebody else: remove it")
     socket_ = where.containerd_socket
     if not ours and socket_.exists():
         found.append(f"{socket_} exists and was not made by `up`")

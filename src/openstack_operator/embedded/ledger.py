@@ -37,7 +37,7 @@ SYSCTLS = (
 )
 
 # Directories outside of ours that the programs make by themselves; removed again where they were not there before.
-DIRECTORIES = ("/run/containerd", "/var/log/containers", "/tmp/hostpath_pv", "/var/lib/cni", "/var/lib/kubelet")
+DIRECTORIES = ("/run/containerd", "/var/log/containers", "/var/lib/cni", "/var/lib/kubelet")
 
 
 class Ledger:

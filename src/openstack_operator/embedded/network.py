@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from openstack_operator.embedded import addresses, ledger
+from openstack_operator.runtime import errors
 
 # Interfaces carry this as their alias: how we know ours after a crash.
 ALIAS = "openstack-operator"
@@ -47,7 +48,7 @@ QUEUE_CHAIN = "OPENSTACK-OPERATOR-QUEUE"
 COMMENT = ("-m", "comment", "--comment", ALIAS)
 
 
-class NetworkError(Exception):
+class NetworkError(errors.OperatorError):
     """A command on the network failed; the message holds the command and what it said."""
 
 
@@ -148,7 +149,9 @@ table inet {TABLE} {{
     type filter hook input priority -10; policy accept;
     iifname {{ "br-int", "ovs-netdev" }} drop
     {taps} drop
-    iifname "br-ex" ip saddr != {addresses.FLOATING_RANGE} drop
+    # A guest may answer the machine and be pinged; the machine's services are not for it.
+    iifname "br-ex" ct state established,related accept
+    iifname "br-ex" meta l4proto {{ tcp, udp }} reject with icmpx admin-prohibited
     iifname != {{ "lo", {ours} }} ip daddr @ranges drop
   }}
   chain output {{

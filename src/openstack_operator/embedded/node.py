@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import openstack_operator
 from openstack_operator.embedded import (
     addresses,
     cgroups,
@@ -38,23 +40,21 @@ from openstack_operator.embedded import (
     pki,
     processes,
 )
+from openstack_operator.runtime import errors
 
 Log = Callable[[str], None]
-
-# Where the controller manager's provisioner makes its volumes; it cannot be told another place.
-VOLUMES_MOUNT = Path("/tmp/hostpath_pv")
 
 LABELS = {"openstack.k8s.io/compute": "true", "openstack.k8s.io/network": "true"}
 
 # Ended in this order: first who would start again what is ended next.
 KUBELET = ("kubelet",)
-REST = ("containerd", "kube-proxy", "kube-scheduler", "kube-controller-manager")
+REST = ("provisioner", "containerd", "kube-proxy", "kube-scheduler", "kube-controller-manager")
 STORE = ("kube-apiserver", "etcd")
 
 POD_GRACE_SECONDS = 10
 
 
-class NodeError(Exception):
+class NodeError(errors.OperatorError):
     """The cluster does not start or stop; the message says at which part and what it said."""
 
 
@@ -89,9 +89,9 @@ class Node:
         self.where.state.mkdir(parents=True, exist_ok=True, mode=0o711)
         before = ledger.Ledger.begin(self.where.state)
         self.where.run.mkdir(parents=True, exist_ok=True, mode=0o711)
+        self.where.volumes.mkdir(exist_ok=True, mode=0o711)
         network.prepare(before)
         share_mounts(before, self.where.state, self.where.run, Path("/run/netns"))
-        mount_volumes(self.where.volumes)
         cgroups.make(addresses.POD_CGROUP)
         cgroups.make(addresses.GUEST_CGROUP)
 
@@ -117,6 +117,7 @@ class Node:
         self.wait_for("kube-apiserver", 60, lambda: self.succeeds("get", "--raw", "/readyz"))
         self.run("kube-controller-manager", commandlines.kube_controller_manager(cluster))
         self.run("kube-scheduler", commandlines.kube_scheduler(cluster))
+        self.run("provisioner", self.provisioner())
 
     def start_node(self) -> None:
         state, run, keys = self.where.state, self.where.run, self.where.pki
@@ -212,7 +213,7 @@ class Node:
             kill_shims(self.where.containerd_socket)
             self.daemons.stop(*STORE)
             self.log("removing mounts, interfaces and rules")
-            mounts.unmount(self.where.state, self.where.run, VOLUMES_MOUNT)
+            mounts.unmount(self.where.state, self.where.run)
             network.remove(before)
             self.remove_groups()
             if before.boot == processes.boot():
@@ -252,10 +253,16 @@ class Node:
             audit_log=self.where.logs / "audit.log",
         )
 
+    def provisioner(self) -> list[str]:
+        """The command of the daemon that serves the default StorageClass."""
+        module = "openstack_operator.embedded.provisioner"
+        return [sys.executable, "-m", module, str(self.where.kubeconfig), str(self.where.volumes), addresses.NODE_NAME]
+
     def environment(self) -> dict[str, str]:
-        """For the cluster's programs: containerd finds its shim, and kube-proxy nft, by PATH."""
+        """For the cluster's programs: containerd finds its shim, kube-proxy nft, and the provisioner its modules."""
         search = f"{self.programs}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        return {"PATH": search, "HOME": "/root", "LANG": "C.UTF-8"}
+        modules = Path(openstack_operator.__file__).parents[1]
+        return {"PATH": search, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONPATH": str(modules)}
 
     def run(self, name: str, command: list[str]) -> None:
         if self.daemons.start(name, command, environment=self.environment()):
@@ -328,14 +335,6 @@ def write_changed(path: Path, text: str) -> bool:
     staging.write_text(text)
     staging.rename(path)
     return True
-
-
-def mount_volumes(target: Path) -> None:
-    """Lets the provisioner's fixed place be `target`."""
-    target.mkdir(exist_ok=True, mode=0o711)
-    VOLUMES_MOUNT.mkdir(exist_ok=True, mode=0o711)
-    if not mounts.is_mounted(VOLUMES_MOUNT):
-        network.run("mount", "--bind", str(target), str(VOLUMES_MOUNT))
 
 
 def share_mounts(before: ledger.Ledger, *directories: Path) -> None:

@@ -44,6 +44,11 @@ class Paths:
         return self.run / "containerd.sock"
 
     @property
+    def tools(self) -> Path:
+        """Commands for the user's PATH."""
+        return self.state / "bin"
+
+    @property
     def volumes(self) -> Path:
         """Directories of the default StorageClass' volumes."""
         return self.state / "volumes"

@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from openstack_operator.runtime import errors
+
 # As long as an embedded cluster can live; nobody renews these.
 DAYS = 3650
 
 
-class PkiError(Exception):
+class PkiError(errors.OperatorError):
     """openssl refused; the message holds what it said."""
 
 

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from openstack_operator.runtime import errors
+
 PROC = Path("/proc")
 
 # Open files of a daemon and of the pods below it. uWSGI and RabbitMQ allocate for each one that is allowed, and some
@@ -34,7 +36,7 @@ exec "$@"
 """
 
 
-class ProcessError(Exception):
+class ProcessError(errors.OperatorError):
     """A daemon does not start or does not end; the message says which and where its log is."""
 
 
@@ -146,6 +148,22 @@ def kill(identity: Identity, number: signal.Signals = signal.SIGKILL) -> None:
             os.kill(identity.pid, number)
 
 
+def kill_descendants() -> None:
+    """Ends the programs that this process started and that belong to its session: builders, not daemons."""
+    session, parents = os.getsid(0), {}
+    for entry in PROC.iterdir():
+        if entry.name.isdigit():
+            fields = stat_fields(int(entry.name))
+            if fields is not None and int(fields[3]) == session:
+                parents[int(entry.name)] = int(fields[1])
+    family = {os.getpid()}
+    while grown := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= grown
+    for pid in family - {os.getpid()}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+
+
 def boot() -> str:
     """A name for the time since the machine was started."""
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
@@ -153,10 +171,15 @@ def boot() -> str:
 
 def start_time(pid: int) -> int | None:
     """Clock ticks from boot to the start of a process; None where it does not run or is a zombie."""
+    fields = stat_fields(pid)
+    return None if fields is None or fields[0] in ("Z", "X") else int(fields[19])
+
+
+def stat_fields(pid: int) -> list[str] | None:
+    """/proc/PID/stat from the third field on: state, parent, group, session, …"""
     try:
         stat = (PROC / str(pid) / "stat").read_text()
     except OSError:
         return None
     # The second field is the program's name in parentheses and may hold blanks and parentheses itself.
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in ("Z", "X") else int(fields[19])
+    return stat.rpartition(")")[2].split()

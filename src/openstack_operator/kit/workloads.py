@@ -180,11 +180,12 @@ def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main:
             *(dict(mount) for mount in one.mounts),
         ],
     }
-    env: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in one.env.items()]
-    env += [
+    # Fields first: $(NAME) in a value refers to what stands above it.
+    env: list[dict[str, Any]] = [
         {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
         for name, path in one.env_from_fields.items()
     ]
+    env += [{"name": name, "value": value} for name, value in one.env.items()]
     if env:
         body["env"] = env
     if one.ports:

@@ -282,7 +282,7 @@ class Client:
         """Watch events after ``resource_version`` until the server ends the stream. Close the generator.
 
         Raises ``errors.ApiError`` (410 when the version is too old) and ``errors.ApiUnreachableError``, also when the
-        stream goes silent. Lines are split here because aiohttp's own reader limits their length.
+        stream goes silent. Lines are split in ``_lines`` because aiohttp's own reader limits their length.
         """
         assert self._session is not None, "the client is used outside its context"
         params = {
@@ -302,16 +302,27 @@ class Client:
                 metrics.REQUESTS.labels("WATCH", resource.plural, response.status).inc()
                 if response.status >= 400:
                     raise _error(response.status, await response.read())
-                rest = b""
-                async for chunk in response.content.iter_any():
-                    *lines, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
-                    for line in filter(None, lines):
+                try:
+                    async for line in _lines(response.content):
                         event = _decoded(line)
                         if event["type"] == "ERROR":
                             raise _error(event["object"].get("code", 500), line)
                         yield event
+                finally:
+                    # Left early, the connection is of no use; a farewell by TLS would outlive a program that ends.
+                    if response.connection is not None and response.connection.transport is not None:
+                        response.connection.transport.abort()
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             raise errors.ApiUnreachableError(f"WATCH {path}: {_described(problem)}") from problem
+
+
+async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Complete lines that hold something; what comes after the last line break was cut off."""
+    rest = b""
+    async for chunk in stream.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
+        for line in filter(None, lines):
+            yield line
 
 
 def _described(problem: Exception) -> str:

@@ -27,7 +27,7 @@ _MERGE_KEYS = {
     "ownerReferences": "uid",
 }
 
-# Plain maps (and the value of an environment variable), which the server does not store when they are empty. An empty struct such as `emptyDir: {}` means
+# Plain maps, which the server does not store when they are empty. An empty struct such as `emptyDir: {}` means
 # something and is stored.
 _MAPS = frozenset({"labels", "annotations", "data", "binaryData", "nodeSelector", "matchLabels", "limits", "requests"})
 
@@ -55,6 +55,7 @@ def difference(wanted: Any, actual: Any, path: str = "", *, quantity: bool = Fal
     name = path.rpartition(".")[2]
     if wanted is None:
         return None if actual in (None, [], {}) else path
+    # `value` is an environment variable's.
     if actual is None and (wanted == [] or (wanted == {} and name in _MAPS) or (wanted == "" and name == "value")):
         return None
     if isinstance(wanted, dict):

@@ -177,7 +177,7 @@ class Runner(Generic[S]):
         if is_deleting:
             return await self._finalize(Scope(self, item, spec, log))
         if self.controller.finalize and self._finalizer not in metadata.get("finalizers", ()):
-            marked = await self._set_finalizers(item, [self._finalizer])
+            marked = await self._mark(item)
             if marked is None:
                 return None
             item = marked
@@ -250,17 +250,30 @@ class Runner(Generic[S]):
                 blocked = self._blocked("the object is being deleted")
                 await self._status.write(scope.object, blocked, held, scope.status)
                 return retry
-        await self._set_finalizers(scope.object, [])
+        await self._release(scope.object)
         return None
 
-    async def _set_finalizers(self, item: Object, finalizers: list[str]) -> Object | None:
-        """Sets ours under a field manager of its own, so that nobody else's is touched. None: the object is gone."""
+    async def _release(self, item: Object) -> None:
+        """Takes our finalizer away, whoever set it: after a restore from a backup that is not our field manager. The
+        version makes sure that nobody else's is touched."""
+        metadata = item["metadata"]
+        others = [name for name in metadata["finalizers"] if name != self._finalizer]
+        patch = {"metadata": {"finalizers": others, "resourceVersion": metadata["resourceVersion"]}}
+        try:
+            await self.manager.client.merge(self._resource, metadata["name"], metadata["namespace"], patch)
+        except errors.ApiError as problem:
+            if problem.status != 404:
+                raise
+
+    async def _mark(self, item: Object) -> Object | None:
+        """Sets our finalizer under a field manager of its own, so that nobody else's is touched and no other apply of
+        ours takes it away. None: the object is gone."""
         # With the uid an apply can never create the object anew when it has gone meanwhile.
         metadata = {key: item["metadata"][key] for key in ("name", "namespace", "uid")}
         try:
             written = await self.manager.client.apply(
                 self._resource,
-                {"metadata": {**metadata, "finalizers": finalizers}},
+                {"metadata": {**metadata, "finalizers": [self._finalizer]}},
                 manager=f"{self.manager.client.manager}-finalizer",
             )
         except errors.ApiError as problem:

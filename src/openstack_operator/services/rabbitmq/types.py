@@ -17,6 +17,7 @@ from openstack_operator.kit.types import (
     VhostRequest,
 )
 from openstack_operator.runtime.kinds import Column, Kind
+from openstack_operator.runtime.schema import Quantity
 
 
 class RabbitMQTemplate(PodSettings, Storage):
@@ -24,6 +25,8 @@ class RabbitMQTemplate(PodSettings, Storage):
 
     replicas: Annotated[int, Field(ge=0, le=1)] = 1
     """Number of servers; 0 stops the message bus and keeps its volume. Sets replicas of the StatefulSet."""
+    storage_size: Quantity = "5Gi"
+    """Size of the volume. Sets the request of the PersistentVolumeClaim when it is made."""
 
 
 class RabbitMQSpec(RabbitMQTemplate, Instance):

@@ -1,0 +1,24 @@
+# Shortcuts for developers; `./up`, `./down` and `./test` need no make.
+.PHONY: check generate lint unit lock
+
+PYTHON ?= python3
+
+check: ## everything that must hold before a change lands
+	./test
+
+lint: ## style, types, layers
+	ruff check . && mypy && lint-imports
+
+unit: ## tests that need no cloud
+	$(PYTHON) -m pytest -m "not e2e"
+
+generate: ## CRDs, access rules, install manifest, reference
+	PYTHONPATH=src $(PYTHON) -m openstack_operator.cli.generate
+
+COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	--python-version 3.11 pyproject.toml
+
+lock: ## requirements/*.txt from pyproject.toml; add UPGRADE=--upgrade for newer versions
+	$(COMPILE) $(UPGRADE) -o requirements/runtime.txt
+	$(COMPILE) --extra client -c requirements/runtime.txt -o requirements/client.txt
+	$(COMPILE) --extra client --extra test -c requirements/client.txt -o requirements/test.txt

@@ -1,0 +1,72 @@
+"""A cluster that the user brought (`up --kubeconfig`): what it must have, and what it lacks, all named at once.
+
+Called by `up` before it installs anything. It only asks; nothing is made.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from openstack_operator.runtime import client, errors
+
+OLDEST = (1, 30)
+
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+# What the installation makes or changes, as (group, resource, verb).
+NEEDED: tuple[tuple[str, str, str], ...] = (
+    ("apiextensions.k8s.io", "customresourcedefinitions", "create"),
+    ("rbac.authorization.k8s.io", "clusterroles", "create"),
+    ("rbac.authorization.k8s.io", "clusterroles", "escalate"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings", "create"),
+    ("rbac.authorization.k8s.io", "clusterroles", "bind"),
+    ("", "namespaces", "create"),
+    ("", "serviceaccounts", "create"),
+    ("apps", "deployments", "create"),
+    ("openstack.k8s.io", "openstackcontrolplanes", "create"),
+)
+
+
+class ClusterError(errors.OperatorError):
+    """The cluster cannot be used; the message names everything that is missing."""
+
+
+async def check(kubeconfig: Path) -> None:
+    """Raises ClusterError with all that the cluster lacks, ApiUnreachableError where nobody answers."""
+    async with client.Client(client.Config.load(str(kubeconfig)), "openstack-operator-cli") as api:
+        found = old_version(await api.request("GET", "/version"))
+        classes = await api.request("GET", "/apis/storage.k8s.io/v1/storageclasses")
+        found += missing_storage(classes["items"])
+        for group, resource, verb in NEEDED:
+            if not await is_allowed(api, group, resource, verb):
+                found.append(f"no permission to {verb} {resource}{f'.{group}' if group else ''}")
+    if found:
+        raise ClusterError(f"the cluster of {kubeconfig} cannot be used:\n" + "\n".join(f"  - {one}" for one in found))
+
+
+def old_version(version: dict[str, Any]) -> list[str]:
+    """`version` is the answer of /version; some providers write the minor version as "30+"."""
+    numbers = tuple(int(re.sub(r"\D", "", version[part]) or 0) for part in ("major", "minor"))
+    if numbers >= OLDEST:
+        return []
+    return [f"it is Kubernetes {version['gitVersion']}, and {OLDEST[0]}.{OLDEST[1]} or later is needed"]
+
+
+def missing_storage(classes: list[dict[str, Any]]) -> list[str]:
+    """Databases and images are kept in volumes of the default StorageClass."""
+    if any((c["metadata"].get("annotations") or {}).get(DEFAULT_CLASS) == "true" for c in classes):
+        return []
+    names = ", ".join(c["metadata"]["name"] for c in classes) or "none at all"
+    return [f"it has no default StorageClass (classes: {names}): annotate one with {DEFAULT_CLASS}=true"]
+
+
+async def is_allowed(api: client.Client, group: str, resource: str, verb: str) -> bool:
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"group": group, "resource": resource, "verb": verb}},
+    }
+    answer = await api.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=review)
+    return bool(answer["status"]["allowed"])

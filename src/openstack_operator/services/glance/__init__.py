@@ -1,0 +1,9 @@
+"""Glance: images, kept as files in a persistent volume."""
+
+from __future__ import annotations
+
+from openstack_operator.kit import kinds
+from openstack_operator.kit.service import Service
+from openstack_operator.services.glance import controller
+
+SERVICE = Service("glance", (controller.CONTROLLER,), needs=(kinds.MARIADB, kinds.MEMCACHED, kinds.KEYSTONE))

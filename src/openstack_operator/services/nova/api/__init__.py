@@ -1,0 +1,1 @@
+"""NovaAPI: the compute API."""

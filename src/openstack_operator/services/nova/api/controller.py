@@ -1,0 +1,59 @@
+"""Reconciles NovaAPI: from the Secrets of its databases and message bus to an API that serves."""
+
+from __future__ import annotations
+
+from openstack_operator.kit import config, endpoints, kinds, pods, workloads, wsgi
+from openstack_operator.runtime import kinds as built_in
+from openstack_operator.runtime.controller import Controller, Scope, Step
+from openstack_operator.services.nova import connections
+from openstack_operator.services.nova.api import config as files
+from openstack_operator.services.nova.api import resources
+from openstack_operator.services.nova.api.types import KIND, NovaAPISpec
+from openstack_operator.services.nova.resources import DEFAULTS
+
+
+async def ensure_endpoints(scope: Scope[NovaAPISpec]) -> None:
+    """The Services exist and the URLs are known."""
+    pod = resources.pod(scope.name, scope.spec, config.NONE)
+    internal, public = await endpoints.ensure(scope, pod, files.PORT, scope.spec.public_endpoint)
+    scope.status["internalUrl"], scope.status["publicUrl"] = f"{internal}/v2.1", f"{public}/v2.1"
+
+
+async def observe_connections(scope: Scope[NovaAPISpec]) -> None:
+    """The Secrets of databases, message bus and service user are complete."""
+    await connections.observe(scope)
+    await connections.observe_database(scope, scope.spec.api_database_secret_ref, "api_database")
+    await connections.observe_database(scope, scope.spec.cell_database_secret_ref, "cell_database")
+
+
+async def ensure_config(scope: Scope[NovaAPISpec]) -> None:
+    """The configuration is valid and written."""
+    custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    scope.facts["sources"] = await config.ensure(
+        scope,
+        "nova",
+        [config.File("nova.conf", files.ROWS, custom)],
+        whole={wsgi.FILE: resources.uwsgi()},
+        scripts={wsgi.START_NAME: wsgi.START},
+        defaults=DEFAULTS,
+    )
+
+
+async def ensure_deployment(scope: Scope[NovaAPISpec]) -> None:
+    """Every pod runs the current configuration and serves."""
+    pod = resources.pod(scope.name, scope.spec, scope.facts["sources"])
+    await workloads.ensure_deployment(scope, pod, scope.name, scope.spec.replicas)
+
+
+CONTROLLER = Controller(
+    kind=KIND,
+    steps=(
+        Step("EndpointsReady", ensure_endpoints, needs=()),
+        Step("ConnectionsReady", observe_connections, needs=()),
+        Step("ConfigReady", ensure_config, needs=("ConnectionsReady",)),
+        Step("DeploymentReady", ensure_deployment, needs=("ConfigReady",)),
+    ),
+    owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.DEPLOYMENT, built_in.PDB),
+    watches=(pods.watch(kinds.NOVA_API.kind), connections.watch(kinds.NOVA_API)),
+    reads=(built_in.NODE,),
+)

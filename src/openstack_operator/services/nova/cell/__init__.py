@@ -1,0 +1,1 @@
+"""NovaCell: one cell with its conductor, consoles, metadata and computes."""

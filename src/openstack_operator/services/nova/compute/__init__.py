@@ -1,0 +1,1 @@
+"""NovaCompute: libvirt and nova-compute on the nodes that run servers."""

@@ -1,0 +1,130 @@
+"""Reconciles NovaCompute: libvirt and nova-compute on every node that has the labels."""
+
+from __future__ import annotations
+
+from openstack_operator.kit import config, kinds, labels, pods, watches, workloads
+from openstack_operator.runtime import conditions, errors
+from openstack_operator.runtime import kinds as built_in
+from openstack_operator.runtime.client import Object
+from openstack_operator.runtime.controller import Controller, Scope, Step
+from openstack_operator.services.nova import children, connections
+from openstack_operator.services.nova.compute import config as files
+from openstack_operator.services.nova.compute import resources
+from openstack_operator.services.nova.compute.types import KIND, NovaComputeSpec
+
+REGISTERED = "CatalogReady"
+"""Condition of a Nova: the service user can log in."""
+
+
+async def ensure_libvirt(scope: Scope[NovaComputeSpec]) -> str | None:
+    """libvirt runs on every node that has the labels."""
+    sources = await config.ensure(
+        scope,
+        "nova",
+        (),
+        whole={"libvirtd.conf": files.LIBVIRTD_CONF, "qemu.conf": files.QEMU_CONF},
+        scripts={"start.sh": files.LIBVIRT_START, resources.WRAPPER_NAME: files.WRAPPER},
+        instance=resources.libvirt_name(scope.name),
+    )
+    pod = resources.libvirt_pod(scope.name, scope.spec, sources)
+    body = workloads.daemon_set(pod, resources.libvirt_name(scope.name))
+    workloads.wait(scope, built_in.DAEMONSET, await scope.apply(built_in.DAEMONSET, body))
+    return None
+
+
+async def observe_connections(scope: Scope[NovaComputeSpec]) -> None:
+    """The Secrets of message bus and service user are complete."""
+    await connections.observe(scope)
+
+
+async def ensure_config(scope: Scope[NovaComputeSpec]) -> None:
+    """The configuration is valid and written."""
+    custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    scope.facts["sources"] = await config.ensure(
+        scope,
+        "nova",
+        [config.File("nova.conf", files.ROWS, custom)],
+        scripts={"start.py": files.START, "node.sh": files.NODE, "ready.sh": files.READY},
+    )
+
+
+async def observe_dependencies(scope: Scope[NovaComputeSpec]) -> None:
+    """What nova-compute calls when it starts can answer: it would end, or wait for minutes, otherwise."""
+    spec = scope.spec
+    for resource, ref, condition in (
+        (kinds.NOVA_CONDUCTOR, spec.conductor_ref, conditions.READY),
+        (kinds.PLACEMENT, spec.placement_ref, conditions.READY),
+        (kinds.NOVA, spec.nova_ref, REGISTERED),
+    ):
+        if ref is None:
+            continue
+        found = conditions.find(scope.get(resource, ref.name), condition)
+        if found is None or found["status"] != "True":
+            why = found["message"] if found else "no status yet"
+            raise errors.Waiting("DependencyNotReady", f"{resource.kind} {ref.name} is not {condition}: {why}")
+
+
+async def ensure_compute(scope: Scope[NovaComputeSpec]) -> str | None:
+    """nova-compute runs on every node that has the labels, and is connected to the message bus."""
+    pod = resources.compute_pod(scope.name, scope.spec, scope.facts["sources"])
+    item = await scope.apply(built_in.DAEMONSET, workloads.daemon_set(pod, scope.name))
+    status = item.get("status", {})
+    scope.status["nodes"] = status.get("desiredNumberScheduled", 0)
+    hosts = _hosts(scope, workloads.selector(pod))
+    scope.status["readyNodes"] = len(hosts)
+    scope.status["hosts"] = hosts
+    scope.status["virtType"] = ",".join(sorted({host["virtType"] for host in hosts if "virtType" in host})) or None
+    workloads.wait(scope, built_in.DAEMONSET, item)
+    if not status.get("desiredNumberScheduled"):
+        wanted = ", ".join(f"{key}={value}" for key, value in scope.spec.node_selector.items())
+        return f"no node has the labels {wanted}"
+    reasons = sorted({f"{host['virtType']} ({host['reason']})" for host in hosts if "virtType" in host})
+    return f"servers run with {', '.join(reasons)}" if reasons else None
+
+
+def _hosts(scope: Scope[NovaComputeSpec], selector: dict[str, str]) -> list[dict[str, str]]:
+    """Nodes with a ready nova-compute, as status has them."""
+    found = {}
+    for pod in scope.items(built_in.POD):
+        if not labels.matches(pod["metadata"].get("labels", {}), selector) or not _is_ready(pod):
+            continue
+        node = pod["spec"]["nodeName"]
+        found[node] = {"name": node} | _virt(pod)
+    return [found[name] for name in sorted(found)]
+
+
+def _is_ready(pod: Object) -> bool:
+    return "deletionTimestamp" not in pod["metadata"] and any(
+        one["type"] == "Ready" and one["status"] == "True" for one in pod.get("status", {}).get("conditions", [])
+    )
+
+
+def _virt(pod: Object) -> dict[str, str]:
+    """What the init container said when it ended: the only word from inside a pod that its status carries."""
+    for container in pod.get("status", {}).get("initContainerStatuses", []):
+        if container["name"] == resources.NODE_CONTAINER:
+            message = (container.get("state", {}).get("terminated") or {}).get("message", "")
+            virt, _, reason = message.strip().partition(": ")
+            if virt in ("kvm", "qemu"):
+                return {"virtType": virt, "reason": reason}
+    return {}
+
+
+CONTROLLER = Controller(
+    kind=KIND,
+    steps=(
+        Step("LibvirtReady", ensure_libvirt, needs=()),
+        Step("ConnectionsReady", observe_connections, needs=()),
+        Step("ConfigReady", ensure_config, needs=("ConnectionsReady",)),
+        Step("DependenciesReady", observe_dependencies, needs=()),
+        Step("ComputeReady", ensure_compute, needs=("ConfigReady", "DependenciesReady")),
+    ),
+    owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DAEMONSET),
+    watches=(
+        pods.watch(kinds.NOVA_COMPUTE.kind),
+        connections.watch(kinds.NOVA_COMPUTE),
+        watches.referenced(kinds.NOVA_CONDUCTOR, kinds.NOVA_COMPUTE, "conductorRef"),
+        watches.referenced(kinds.PLACEMENT, kinds.NOVA_COMPUTE, "placementRef"),
+        watches.referenced(kinds.NOVA, kinds.NOVA_COMPUTE, "novaRef"),
+    ),
+)

@@ -1,0 +1,21 @@
+"""The pods of a conductor: pure functions of the spec."""
+
+from __future__ import annotations
+
+from openstack_operator.kit import config, kinds, workloads
+from openstack_operator.services.nova import resources
+from openstack_operator.services.nova.conductor.types import NovaConductorSpec
+
+
+def pod(instance: str, spec: NovaConductorSpec, sources: config.Sources) -> workloads.Pod:
+    """The pods of the conductor."""
+    return resources.pod(
+        instance,
+        spec,
+        sources,
+        component="conductor",
+        owner_kind=kinds.NOVA_CONDUCTOR.kind,
+        role="nova-conductor",
+        container=resources.daemon("nova-conductor", memory="150Mi"),
+        hash_extra=resources.cells_hash(spec.registered_cells),
+    )

@@ -1,0 +1,1 @@
+"""NovaNoVNCProxy: consoles of a cell's servers in the browser."""

@@ -1,0 +1,124 @@
+"""Pods and objects of the nova family: what the kinds share, the Job that registers cells, and the specs of children.
+
+Pure functions of spec and facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from openstack_operator.kit import config, kinds, releases, settings, workloads
+from openstack_operator.kit.types import Instance, PodSettings
+from openstack_operator.runtime import drift
+from openstack_operator.services.nova import config as files
+from openstack_operator.services.nova.parts import TERMINATION_RESERVE
+from openstack_operator.services.nova.rows import UID
+from openstack_operator.services.nova.types import NovaSpec
+
+SERVICE = "nova"
+CONF = f"{config.MERGED}/nova.conf"
+DEFAULTS = "/etc/nova"
+"""Where images have api-paste.ini."""
+
+WSGI_ENVIRONMENT = {"OS_NOVA_CONFIG_DIR": config.MERGED, "OS_NOVA_CONFIG_FILES": "api-paste.ini;nova.conf"}
+
+
+def image(spec: Instance, role: str, override: str | None = None) -> str:
+    """The image of a role for the spec of any of Nova's kinds."""
+    release = releases.load(spec.openstack_release)
+    return releases.image(release, role, spec.images, settings.image_source(), override)
+
+
+def cells_hash(registered_cells: Mapping[str, str]) -> str:
+    return drift.digest(dict(registered_cells)) if registered_cells else ""
+
+
+def pod(
+    instance: str,
+    spec: Any,
+    sources: config.Sources,
+    *,
+    component: str,
+    owner_kind: str,
+    role: str,
+    container: workloads.Container,
+    hash_extra: str = "",
+) -> workloads.Pod:
+    """The pods of one of Nova's processes in a Deployment; ``spec`` has an ``Instance`` and ``PodSettings``."""
+    pod_settings: PodSettings = spec
+    return workloads.Pod(
+        service=SERVICE,
+        instance=instance,
+        component=component,
+        owner_kind=owner_kind,
+        image=image(spec, role, pod_settings.container_image),
+        user=UID,
+        settings=pod_settings,
+        sources=sources,
+        containers=(container,),
+        grace_seconds=getattr(spec, "shutdown_seconds", 10) + TERMINATION_RESERVE,
+        hash_extra=hash_extra,
+    )
+
+
+def daemon(name: str, *, memory: str) -> workloads.Container:
+    """The container of a process that serves the message bus only."""
+    return workloads.Container(
+        name=name,
+        command=(name, "--config-file", CONF),
+        env={"XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
+        # RabbitMQ's port: connected means that the process takes requests.
+        probe=workloads.connected_probe(files.AMQP_PORT),
+        cpu="50m",
+        memory=memory,
+    )
+
+
+def cells_pod(instance: str, spec: NovaSpec, sources: config.Sources) -> workloads.Pod:
+    """The Job that brings all schemas up to date and registers the cells: one process, so that Nova is imported once."""
+    return workloads.Pod(
+        service=SERVICE,
+        instance=instance,
+        component="cells",
+        owner_kind=kinds.NOVA.kind,
+        image=image(spec, "nova-conductor"),
+        user=UID,
+        sources=sources,
+        containers=(
+            workloads.Container(
+                name="cells",
+                command=("python3", f"{config.SCRIPTS}/{files.CELLS_NAME}", CONF, f"{config.MERGED}/{files.CELLS}"),
+                # Nothing here waits for the network in more than one thread; the process forks.
+                env={"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true", "XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
+            ),
+        ),
+    )
+
+
+def process(spec: NovaSpec, facts: Mapping[str, Any], messaging_secret: str) -> dict[str, Any]:
+    """What every child's spec says about its surroundings."""
+    return {
+        "openstackRelease": spec.openstack_release,
+        "images": spec.images.model_dump(by_alias=True, exclude_none=True),
+        "region": spec.region,
+        "authUrl": facts["identity.url"],
+        "publicAuthUrl": facts["identity.public_url"],
+        "memcachedServers": facts["cache.servers"],
+        "serviceUserSecretRef": {"name": facts["service_user.secret"]},
+        "messagingSecretRef": {"name": messaging_secret},
+    }
+
+
+def part(spec: NovaSpec, template: Any) -> dict[str, Any]:
+    """A part of the Nova in its child's spec: the Nova's own values where the part's template has none."""
+    body: dict[str, Any] = template.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+    if template.replicas is None:
+        body["replicas"] = spec.replicas
+    return body | custom(spec.custom_service_config, template.custom_service_config)
+
+
+def custom(*texts: str) -> dict[str, str]:
+    """Users' text, lowest precedence first: concatenation is how oslo.config merges."""
+    text = "\n".join(text for text in texts if text)
+    return {"customServiceConfig": text} if text else {}

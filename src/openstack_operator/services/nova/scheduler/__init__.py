@@ -1,0 +1,1 @@
+"""NovaScheduler: chooses hosts for servers, and maps new hosts to their cells."""

@@ -1,0 +1,54 @@
+#!/bin/sh
+# Starts one member of a clustered OVN database. Member 0 founds the cluster, every other one joins it.
+# Environment: DATABASE (nb or sb), POD_IP. The file is made once and stays on the member's volume.
+set -eu
+umask 027
+case $DATABASE in
+  nb) schema=OVN_Northbound clients=6641 raft=6643 ;;
+  sb) schema=OVN_Southbound clients=6642 raft=6644 ;;
+  *) echo "DATABASE must be nb or sb" >&2; exit 2 ;;
+esac
+case $POD_IP in
+  *:*) any='[::]' ;;
+  *) any=0.0.0.0 ;;
+esac
+file=/var/lib/ovn/$DATABASE.db
+run=/run/ovn
+definition=/usr/share/ovn/ovn-$DATABASE.ovsschema
+
+# The full name, because OVS resolves names without the search list of resolv.conf. kubelet has it in /etc/hosts.
+self=$(hostname -f)
+member=${self%%.*}
+domain=${self#*.}
+founder=${member%-*}-0
+
+if [ ! -e "$file" ]; then
+  rm -f "$file.new"
+  if [ "$member" = "$founder" ]; then
+    ovsdb-tool create-cluster "$file.new" "$definition" "tcp:$self:$raft"
+  else
+    ovsdb-tool join-cluster "$file.new" "$schema" "tcp:$self:$raft" "tcp:$founder.$domain:$raft"
+  fi
+  mv "$file.new" "$file"
+fi
+
+# Clients that are busy for a while must not be cut off: the server's default is five seconds.
+cat > "$run/$DATABASE.json" <<END
+{
+  "remotes": {
+    "punix:$run/$DATABASE.sock": {},
+    "ptcp:$clients:$any": {"inactivity-probe": 60000}
+  },
+  "databases": {"$file": {}}
+}
+END
+
+# A newer image brings a newer schema; only the leader can convert, so errors of the others mean nothing.
+(
+  ovsdb-client --timeout=120 wait "unix:$run/$DATABASE.sock" "$schema" connected
+  if [ "$(ovsdb-client --timeout=30 needs-conversion "unix:$run/$DATABASE.sock" "$definition")" = yes ]; then
+    ovsdb-client --timeout=120 convert "unix:$run/$DATABASE.sock" "$definition" && echo "schema converted"
+  fi
+) &
+
+exec ovsdb-server --config-file="$run/$DATABASE.json" --unixctl="$run/$DATABASE.ctl" -vconsole:info -vsyslog:off
