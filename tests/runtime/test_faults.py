@@ -108,6 +108,8 @@ async def test_of_two_operators_one_works_and_the_other_takes_over_at_once_when_
             await world.until_ready()
             assert ("patch", "configmaps", "one") in second.requests(before)
             assert writes(first, before) == []
+            # Once when it started, once when it took over: a warm cache may lag behind the last writes of the first.
+            assert second.requests().count(("list", "secrets", "")) == 2
 
 
 def writes(operator: Any, since: int = 0) -> list[tuple[str, str, str]]:

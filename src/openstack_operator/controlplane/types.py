@@ -10,9 +10,11 @@ from openstack_operator.kit import kinds
 from openstack_operator.kit.types import DEFAULT_RELEASE, Entry, Images, PodSettings, PublicEndpoint, Release, Status
 from openstack_operator.runtime.kinds import Column, Kind
 from openstack_operator.runtime.schema import Model, ObjectName
+from openstack_operator.services.glance.types import GlanceEntry
 from openstack_operator.services.keystone.types import KeystoneEntry
 from openstack_operator.services.mariadb.types import MariaDBTemplate
 from openstack_operator.services.memcached.types import MemcachedTemplate
+from openstack_operator.services.placement.types import PlacementEntry
 from openstack_operator.services.rabbitmq.types import RabbitMQTemplate
 
 Phase = Literal["Infrastructure", "Identity", "CoreServices", "Compute", "Ready", "Deleting"]
@@ -44,6 +46,10 @@ class OpenStackControlPlaneSpec(Model):
     """The cache. Sets the object `memcached`."""
     keystone: KeystoneEntry = KeystoneEntry()
     """The identity service. Sets the object `keystone`."""
+    glance: GlanceEntry = GlanceEntry()
+    """The image service. Sets the object `glance`."""
+    placement: PlacementEntry = PlacementEntry()
+    """The placement service. Sets the object `placement`."""
     openstackclient: ClientEntry = ClientEntry()
     """A pod for `kubectl exec` with the openstack command. Sets the Deployment `openstackclient`."""
 

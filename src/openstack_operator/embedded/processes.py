@@ -65,11 +65,11 @@ class Daemons:
         # What an ended one left would be taken for the new one's.
         (self.pids / name).unlink(missing_ok=True)
         with (self.logs / f"{name}.log").open("ab") as log:
-            subprocess.Popen(
-                ["/bin/sh", "-c", RECORD, name, str(self.pids / name), str(OPEN_FILES), *command],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd="/",
-                # A session of its own: ^C in the terminal and the end of the terminal do not reach it.
-                start_new_session=True,
+            # A session of its own: ^C in the terminal and the end of the terminal do not reach it. And no child of
+            # ours: whoever adopts orphans on this machine takes note of its end.
+            subprocess.run(
+                ["setsid", "--fork", "/bin/sh", "-c", RECORD, name, str(self.pids / name), str(OPEN_FILES), *command],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd="/", check=True,
             )  # fmt: skip
         deadline = time.monotonic() + 5
         while self.identity(name) is None and time.monotonic() < deadline:

@@ -79,6 +79,11 @@ class Informer:
         if _version(item) > self._reached:
             self._put(item)
 
+    def start_over(self) -> None:
+        """The next ``run`` begins with a LIST; what is cached stays until then."""
+        self.synced.clear()
+        self._position = ""
+
     async def run(self) -> None:
         """Lists and watches until cancelled. Every failure is survived, with a jittered growing delay."""
         delay = 0.0

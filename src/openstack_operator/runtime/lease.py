@@ -24,7 +24,8 @@ class LostError(errors.OperatorError):
 
 
 class Election:
-    """Runs for one Lease. ``leading`` is set from the first success on."""
+    """Runs for one Lease. ``leading`` is set from the first success on, ``is_contended`` once another replica was seen
+    to hold it."""
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class Election:
         renew: float = 5,
     ) -> None:
         self.leading = asyncio.Event()
+        self.is_contended = False
         self._client, self._namespace, self._name, self._identity = client, namespace, name, identity
         self._duration, self._renew = duration, renew
         self._seen: tuple[object, object] | None = None
@@ -69,6 +71,8 @@ class Election:
                         metrics.LEADER.set(1)
                 elif self.leading.is_set():
                     raise LostError(f"lease {self._name} was taken by another replica")
+                else:
+                    self.is_contended = True
             await asyncio.sleep(max(0.0, min(pause, deadline - time.monotonic())))
 
     async def release(self) -> None:

@@ -182,14 +182,17 @@ class Manager:
             raise self._failure
 
     async def _lead(self, election: lease.Election | None) -> None:
-        for informer in self._informers.values():
-            self._spawn(informer.run())
+        caching = [self._spawn(informer.run()) for informer in self._informers.values()]
         if not await self._reached(self._all_synced()):
             return
         self.started.set()
         log.info("caches synced", resources=len(self._informers))
-        if election is not None and not await self._reached(self._true(election.leading)):
-            return
+        if election is not None:
+            if not await self._reached(self._true(election.leading)):
+                return
+            # A warm cache may lag behind what the replica before us wrote last: a password of its would be made anew.
+            if election.is_contended and not await self._reached(self._start_caches_over(caching)):
+                return
         for runner in self.runners:
             for _ in range(runner.controller.workers):
                 self._spawn(runner.work())
@@ -212,6 +215,15 @@ class Manager:
         )
         self._spawn(election.run())
         return election
+
+    async def _start_caches_over(self, caching: Sequence[asyncio.Task[None]]) -> None:
+        for task in caching:
+            task.cancel()
+        await asyncio.gather(*caching, return_exceptions=True)
+        for informer in self._informers.values():
+            informer.start_over()
+            self._spawn(informer.run())
+        await self._all_synced()
 
     async def _all_synced(self) -> None:
         for informer in self._informers.values():

@@ -7,11 +7,13 @@ line here, one field in ``controlplane/types.py`` and its images in ``kit/releas
 from __future__ import annotations
 
 from openstack_operator.kit.service import Service
-from openstack_operator.services import keystone, mariadb, memcached, rabbitmq
+from openstack_operator.services import glance, keystone, mariadb, memcached, placement, rabbitmq
 
 SERVICES: tuple[Service, ...] = (
     mariadb.SERVICE,
     rabbitmq.SERVICE,
     memcached.SERVICE,
     keystone.SERVICE,
+    glance.SERVICE,
+    placement.SERVICE,
 )

@@ -11,8 +11,10 @@ from typing import Any
 from openstack_operator.kit import config, kinds, releases, settings, workloads
 from openstack_operator.kit.types import Instance, PodSettings
 from openstack_operator.runtime import drift
+from openstack_operator.runtime.schema import Model
 from openstack_operator.services.nova import config as files
-from openstack_operator.services.nova.parts import TERMINATION_RESERVE
+from openstack_operator.services.nova.cell.types import CellTemplate
+from openstack_operator.services.nova.parts import TERMINATION_RESERVE, PartTemplate
 from openstack_operator.services.nova.rows import UID
 from openstack_operator.services.nova.types import NovaSpec
 
@@ -110,12 +112,27 @@ def process(spec: NovaSpec, facts: Mapping[str, Any], messaging_secret: str) -> 
     }
 
 
-def part(spec: NovaSpec, template: Any) -> dict[str, Any]:
+def explicit(template: Model, *skipped: str) -> dict[str, Any]:
+    """What a template says, for a child's spec; ``skipped`` are fields that the child does not have."""
+    return template.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude_unset=True, exclude=set(skipped) or None
+    )
+
+
+def part(spec: NovaSpec, template: PartTemplate, *skipped: str) -> dict[str, Any]:
     """A part of the Nova in its child's spec: the Nova's own values where the part's template has none."""
-    body: dict[str, Any] = template.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+    body = explicit(template, *skipped)
     if template.replicas is None:
         body["replicas"] = spec.replicas
     return body | custom(spec.custom_service_config, template.custom_service_config)
+
+
+def cell(spec: NovaSpec, template: CellTemplate) -> dict[str, Any]:
+    """A cell of the Nova in its object's spec."""
+    body = explicit(template, "database_ref", "messaging_ref") | {"replicas": spec.replicas}
+    if spec.public_endpoint is not None:
+        body["publicEndpoint"] = explicit(spec.public_endpoint)
+    return body | custom(spec.custom_service_config)
 
 
 def custom(*texts: str) -> dict[str, str]:

@@ -109,7 +109,7 @@ echo "$virt: $why" | tee /dev/termination-log
 
 # Established connections to RabbitMQ of the container's own first process: the node's network is everybody's.
 READY = """#!/bin/sh
-inodes=$(for fd in /proc/1/fd/*; do readlink "$fd"; done 2> /dev/null | sed -n 's/^socket:\[\([0-9]*\)\]$/\1/p')
+inodes=$(for fd in /proc/1/fd/*; do readlink "$fd"; done 2> /dev/null | sed -n 's/^socket:\\[\\([0-9]*\\)\\]$/\1/p')
 [ -n "$inodes" ] || exit 1
 for file in /proc/net/tcp /proc/net/tcp6; do
   grep -E ':1628 01 ' "$file" 2> /dev/null

@@ -7,7 +7,7 @@ from openstack_operator.runtime import conditions, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Controller, Scope, Step
-from openstack_operator.services.nova import children, connections
+from openstack_operator.services.nova import connections
 from openstack_operator.services.nova.compute import config as files
 from openstack_operator.services.nova.compute import resources
 from openstack_operator.services.nova.compute.types import KIND, NovaComputeSpec

@@ -43,12 +43,17 @@ cat > "$run/$DATABASE.json" <<END
 }
 END
 
+# The first row must stand before the member is ready: ovn-controller crashes on an empty Southbound database.
 # A newer image brings a newer schema; only the leader can convert, so errors of the others mean nothing.
+socket=unix:$run/$DATABASE.sock
+rm -f "$run/$DATABASE.sock"
 (
-  ovsdb-client --timeout=120 wait "unix:$run/$DATABASE.sock" "$schema" connected
-  if [ "$(ovsdb-client --timeout=30 needs-conversion "unix:$run/$DATABASE.sock" "$definition")" = yes ]; then
-    ovsdb-client --timeout=120 convert "unix:$run/$DATABASE.sock" "$definition" && echo "schema converted"
+  until [ -S "$run/$DATABASE.sock" ]; do sleep 0.1; done
+  ovsdb-client --timeout=300 wait "$socket" "$schema" connected
+  if [ "$(ovsdb-client --timeout=30 needs-conversion "$socket" "$definition")" = yes ]; then
+    ovsdb-client --timeout=120 convert "$socket" "$definition" && echo "schema converted"
   fi
+  "ovn-${DATABASE}ctl" --db="$socket" --no-leader-only --timeout=300 init
 ) &
 
 exec ovsdb-server --config-file="$run/$DATABASE.json" --unixctl="$run/$DATABASE.ctl" -vconsole:info -vsyslog:off

@@ -1,0 +1,141 @@
+"""Files of the Job that brings schemas up to date and registers cells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from openstack_operator.kit import ini
+from openstack_operator.services.nova import rows
+
+AMQP_PORT = 5672
+CELLS = "cells.json"
+CELLS_NAME = "cells.py"
+
+TOP_ROWS = (
+    *rows.BASE,
+    *rows.LOCKS,
+    *rows.API_DATABASE,
+    *rows.CELL_DATABASE,
+    ini.fact("DEFAULT", "transport_url", "messaging.url", secret=True),
+)
+
+
+def cell_rows(cell: str) -> tuple[ini.Row, ...]:
+    """The file of one cell: what its mapping says."""
+    return (
+        *rows.BASE,
+        *rows.LOCKS,
+        *ini.database("database", f"cells.{cell}.database"),
+        ini.fact("DEFAULT", "transport_url", f"cells.{cell}.messaging.url", secret=True),
+    )
+
+
+def cell_file(cell: str) -> str:
+    return f"cell-{cell}.conf"
+
+
+def cells(names: Iterable[str]) -> str:
+    """What the script reads: cells and their files."""
+    return json.dumps({name: cell_file(name) for name in sorted(names)})
+
+
+SCRIPT = '''\
+"""usage: cells.py NOVA_CONF CELLS_JSON
+
+Brings the schemas of the API, of cell0 and of every cell up to date, all at the same time, then makes the mappings of the
+cells say what the files say. Can be repeated. Connections come from files alone, so that no password is seen in a command
+line. Nova is imported once; each task is a fork.
+"""
+import json
+import os
+import sys
+import traceback
+from uuid import uuid4
+
+from nova import config, context, objects
+from nova.cmd import manage
+from oslo_config import cfg
+
+TOP, PLAN = sys.argv[1:3]
+FOLDER = os.path.dirname(PLAN)
+
+
+def start(name, function, *arguments):
+    child = os.fork()
+    if child:
+        return name, child
+    code = 1
+    try:
+        code = function(*arguments) or 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        print(f"{name}: {'done' if code == 0 else f'failed ({code})'}", flush=True)
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def finish(children):
+    failed = [name for name, child in children if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+def nova_manage(file, *arguments):
+    sys.argv = ["nova-manage", "--config-file", file, *arguments]
+    return manage.main()
+
+
+def connections(file):
+    """URLs of database and message bus as a file has them."""
+    conf = cfg.ConfigOpts()
+    conf.register_opts([cfg.StrOpt("transport_url")])
+    conf.register_opts([cfg.StrOpt("connection")], "database")
+    conf([], project="nova", default_config_files=[file], default_config_dirs=[])
+    return conf.database.connection, conf.transport_url
+
+
+def register(cells):
+    config.parse_args(["nova-manage", "--config-file", TOP])
+    objects.register_all()
+    admin = context.get_admin_context()
+    known = list(objects.CellMappingList.get_all(admin))
+
+    def ensure(name, found, uuid, database, bus):
+        if found is None:
+            mapping = objects.CellMapping(
+                admin, uuid=uuid, name=name, database_connection=database, transport_url=bus
+            )
+            mapping.create()
+            print(f"cell {name} {mapping.uuid}: registered", flush=True)
+        elif (found.database_connection, found.transport_url, found.name) != (database, bus, name):
+            found.database_connection, found.transport_url, found.name = database, bus, name
+            found.save()
+            print(f"cell {name} {found.uuid}: changed", flush=True)
+        else:
+            print(f"cell {name} {found.uuid}: unchanged", flush=True)
+
+    cell0 = objects.CellMapping.CELL0_UUID
+    ensure("cell0", next((one for one in known if one.uuid == cell0), None), cell0, connections(TOP)[0], "none:///")
+    for name, file in cells.items():
+        # The database compares names without regard to case; here they are compared exactly.
+        found = [one for one in known if one.name == name and one.uuid != cell0]
+        ensure(name, found[0] if found else None, str(uuid4()), *connections(os.path.join(FOLDER, file)))
+
+
+with open(PLAN) as plan:
+    cells = json.load(plan)
+tasks = [
+    start("schema of the API", nova_manage, TOP, "api_db", "sync"),
+    start("schema of cell0", nova_manage, TOP, "db", "sync", "--local_cell"),
+]
+tasks += [
+    start(f"schema of {name}", nova_manage, os.path.join(FOLDER, file), "db", "sync", "--local_cell")
+    for name, file in cells.items()
+]
+finish(tasks)
+finish([start("registration", register, cells)])
+'''

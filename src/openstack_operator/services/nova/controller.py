@@ -1,0 +1,335 @@
+"""Reconciles Nova: databases and virtual hosts, the registration of cells, and one object for each part."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from openstack_operator.kit import (
+    cache,
+    config,
+    custom_config,
+    database,
+    identity,
+    jobs,
+    kinds,
+    messaging,
+    names,
+    pods,
+    verified,
+    watches,
+)
+from openstack_operator.runtime import drift, errors
+from openstack_operator.runtime import kinds as built_in
+from openstack_operator.runtime.client import Object
+from openstack_operator.runtime.controller import Controller, Scope, Step
+from openstack_operator.runtime.kinds import Resource
+from openstack_operator.services.nova import children, compute_api, resources
+from openstack_operator.services.nova import config as files
+from openstack_operator.services.nova.types import KIND, NovaSpec
+
+PARTS = (
+    kinds.NOVA_API,
+    kinds.NOVA_SCHEDULER,
+    kinds.NOVA_CONDUCTOR,
+    kinds.NOVA_METADATA,
+    kinds.NOVA_CELL,
+)
+CATALOG = (("nova", "compute"),)
+LOOK_AGAIN_SECONDS = 2
+"""The registration of hosts has no watch; asked only while one is missing."""
+
+
+async def ensure_credentials(scope: Scope[NovaSpec]) -> None:
+    """The Secret of Nova's Keystone user exists."""
+    supplied = scope.spec.credentials.service_user
+    scope.facts["service_user.secret"] = await identity.ensure_user_secret(scope, resources.SERVICE, supplied)
+
+
+async def ensure_databases(scope: Scope[NovaSpec]) -> None:
+    """The databases of the API, of cell0 and of every cell stand in their MariaDB."""
+    spec = scope.spec
+    top = spec.database_ref.name
+    supplied = spec.credentials.database
+    api = _ensure_database(scope, top, "api", "api_database", supplied)
+    asked = [api, _ensure_database(scope, top, "cell0", "cell_database")]
+    for cell, template in sorted(spec.cell_templates.items()):
+        mariadb = (template.database_ref or spec.database_ref).name
+        asked.append(_ensure_database(scope, mariadb, cell, f"cells.{cell}.database"))
+    await _all(asked)
+
+
+async def _ensure_database(scope: Scope[NovaSpec], mariadb: str, part: str, fact: str, supplied: Any = None) -> None:
+    secret = names.database_secret(scope.name, part)
+    schema = _schema(scope.name, part)
+    await database.ensure(scope, resources.SERVICE, mariadb, schema, supplied=supplied, secret=secret, fact=fact)
+
+
+def _schema(instance: str, part: str) -> str:
+    return f"{instance}_{part}".replace("-", "_")
+
+
+async def ensure_messaging(scope: Scope[NovaSpec]) -> None:
+    """The virtual hosts of the API and of every cell stand in their RabbitMQ."""
+    spec = scope.spec
+    supplied = spec.credentials.messaging
+    top = spec.messaging_ref.name
+    scope.facts["messaging.secret"] = names.messaging_secret(scope.name)
+    asked = [messaging.ensure(scope, resources.SERVICE, top, scope.name, supplied=supplied)]
+    for cell, template in sorted(spec.cell_templates.items()):
+        rabbitmq = (template.messaging_ref or spec.messaging_ref).name
+        secret = names.messaging_secret(scope.name, cell)
+        vhost, fact = names.join(scope.name, cell), f"cells.{cell}.messaging"
+        asked.append(messaging.ensure(scope, resources.SERVICE, rabbitmq, vhost, secret=secret, fact=fact))
+    await _all(asked)
+
+
+async def _all(asked: Iterable[Awaitable[Any]]) -> None:
+    """Awaits each, so that one that waits holds up no other; raises the first problem."""
+    problems = []
+    for one in asked:
+        try:
+            await one
+        except errors.StepError as problem:
+            problems.append(problem)
+    if problems:
+        raise problems[0]
+
+
+async def observe_surroundings(scope: Scope[NovaSpec]) -> None:
+    """The URLs of Keystone and the Memcached servers are known."""
+    await identity.observe(scope, scope.spec.keystone_ref.name)
+    await cache.observe(scope, scope.spec.memcached_ref.name)
+
+
+async def ensure_config(scope: Scope[NovaSpec]) -> None:
+    """All users' text is valid, and the files of the Job that registers cells are written."""
+    spec = scope.spec
+    for field, text in _texts(spec):
+        custom_config.check(text, field)
+    wanted = ["messaging.url", *(f"cells.{cell}.messaging.url" for cell in spec.cell_templates)]
+    if any(fact not in scope.facts for fact in wanted):
+        # The Job writes down where the message bus will be; that it is there already is not needed.
+        raise errors.Waiting("NoMessaging", "waits for the Secrets of the message bus (MessagingReady)")
+    custom = (("spec.customServiceConfig", spec.custom_service_config),)
+    cells = [config.File(files.cell_file(cell), files.cell_rows(cell), custom) for cell in sorted(spec.cell_templates)]
+    scope.facts["sources"] = await config.ensure(
+        scope,
+        resources.SERVICE,
+        [config.File("nova.conf", files.TOP_ROWS, custom), *cells],
+        whole={files.CELLS: files.cells(spec.cell_templates)},
+        scripts={files.CELLS_NAME: files.SCRIPT},
+    )
+
+
+def _texts(spec: NovaSpec) -> Iterable[tuple[str, str]]:
+    """Every piece of users' text with its field: parts get theirs joined, where a line number would mislead."""
+    yield "spec.customServiceConfig", spec.custom_service_config
+    for part in ("api", "scheduler", "conductor", "metadata"):
+        yield f"spec.{part}.customServiceConfig", getattr(spec, part).custom_service_config
+    for name, cell in spec.cell_templates.items():
+        where = f"spec.cellTemplates.{name}"
+        for part in ("conductor", "metadata", "novncproxy"):
+            yield f"{where}.{part}.customServiceConfig", getattr(cell, part).custom_service_config
+        for group, compute in cell.computes.items():
+            yield f"{where}.computes.{group}.customServiceConfig", compute.custom_service_config
+
+
+async def ensure_cell_mappings(scope: Scope[NovaSpec]) -> None:
+    """All schemas are current and the API database knows every cell."""
+    await jobs.ensure(scope, resources.cells_pod(scope.name, scope.spec, scope.facts["sources"]), "cells")
+    facts = scope.facts
+    scope.facts["registered"] = scope.status["registeredCells"] = {
+        cell: drift.digest([facts[f"cells.{cell}.database.url"], facts[f"cells.{cell}.messaging.url"]])
+        for cell in sorted(scope.spec.cell_templates)
+    }
+
+
+async def _ensure_part(
+    scope: Scope[NovaSpec], resource: Resource, part: str, body: Callable[[Scope[NovaSpec]], dict[str, Any]]
+) -> Object:
+    return await children.ensure(scope, resource, children.name(scope.name, part), part, body(scope))
+
+
+def _process(scope: Scope[NovaSpec], part: Any, *skipped: str) -> dict[str, Any]:
+    """The spec of a part that works for all cells."""
+    return (
+        resources.process(scope.spec, scope.facts, names.messaging_secret(scope.name))
+        | resources.part(scope.spec, part, *skipped)
+        | {
+            "apiDatabaseSecretRef": {"name": names.database_secret(scope.name, "api")},
+            "cellDatabaseSecretRef": {"name": names.database_secret(scope.name, "cell0")},
+            "registeredCells": scope.facts["registered"],
+        }
+    )
+
+
+def _metadata_secret(scope: Scope[NovaSpec]) -> dict[str, str]:
+    return {"name": names.join(scope.spec.neutron_ref.name, "metadata")}
+
+
+async def ensure_api(scope: Scope[NovaSpec]) -> None:
+    """The compute API serves."""
+
+    def body(scope: Scope[NovaSpec]) -> dict[str, Any]:
+        spec = _process(scope, scope.spec.api)
+        public = scope.spec.api.public_endpoint or scope.spec.public_endpoint
+        if public is not None:
+            spec["publicEndpoint"] = public.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return spec
+
+    item = await _ensure_part(scope, kinds.NOVA_API, "api", body)
+    for field in ("internalUrl", "publicUrl"):
+        if url := item.get("status", {}).get(field):
+            scope.facts[f"url.{field.removesuffix('Url')}"] = scope.status[field] = url
+    children.require_ready(scope, kinds.NOVA_API, item)
+
+
+async def ensure_conductor(scope: Scope[NovaSpec]) -> None:
+    """The super-conductor works."""
+    item = await _ensure_part(
+        scope, kinds.NOVA_CONDUCTOR, "conductor", lambda scope: _process(scope, scope.spec.conductor)
+    )
+    children.require_ready(scope, kinds.NOVA_CONDUCTOR, item)
+
+
+async def ensure_scheduler(scope: Scope[NovaSpec]) -> None:
+    """The scheduler works."""
+    item = await _ensure_part(
+        scope, kinds.NOVA_SCHEDULER, "scheduler", lambda scope: _process(scope, scope.spec.scheduler)
+    )
+    children.require_ready(scope, kinds.NOVA_SCHEDULER, item)
+
+
+async def ensure_metadata(scope: Scope[NovaSpec]) -> str | None:
+    """The metadata service for all cells answers, if there is one."""
+    if not scope.spec.metadata.enabled:
+        await scope.delete(kinds.NOVA_METADATA, children.name(scope.name, "metadata"))
+        return "spec.metadata.enabled is false: cells have their own"
+
+    def body(scope: Scope[NovaSpec]) -> dict[str, Any]:
+        return _process(scope, scope.spec.metadata, "enabled") | {"metadataSecretRef": _metadata_secret(scope)}
+
+    item = await _ensure_part(scope, kinds.NOVA_METADATA, "metadata", body)
+    children.require_ready(scope, kinds.NOVA_METADATA, item)
+    return None
+
+
+async def ensure_catalog(scope: Scope[NovaSpec]) -> None:
+    """Service user and endpoints stand in Keystone."""
+    if "url.public" not in scope.facts:
+        raise errors.Waiting("NoURL", "waits for the URLs of the API (APIReady)")
+    endpoint = identity.Endpoint(
+        *CATALOG[0], "OpenStack Compute", internal=scope.facts["url.internal"], public=scope.facts["url.public"]
+    )
+    await identity.register(scope, scope.spec.keystone_ref.name, (endpoint,), scope.spec.region)
+
+
+async def ensure_cells(scope: Scope[NovaSpec]) -> str | None:
+    """Every cell works."""
+    spec = scope.spec
+    items = []
+    for cell, template in sorted(spec.cell_templates.items()):
+        body = (
+            resources.process(spec, scope.facts, names.messaging_secret(scope.name, cell))
+            | resources.cell(spec, template)
+            | {
+                "cellName": cell,
+                "cellDatabaseSecretRef": {"name": names.database_secret(scope.name, cell)},
+                "metadataSecretRef": _metadata_secret(scope),
+                "placementRef": {"name": spec.placement_ref.name},
+                "novaRef": {"name": scope.name},
+            }
+        )
+        item = await children.ensure(scope, kinds.NOVA_CELL, children.name(scope.name, cell), "cell", body)
+        items.append(item)
+    statuses = [item.get("status", {}) for item in items]
+    scope.facts["hosts"] = sorted({host for status in statuses for host in status.get("hosts", [])})
+    virt = {kind for status in statuses for kind in (status.get("virtType") or "").split(",") if kind}
+    scope.status["virtType"] = ",".join(sorted(virt)) or None
+    known = {item["metadata"]["name"] for item in items}
+    left = sorted(
+        item["metadata"]["name"] for item in scope.children(kinds.NOVA_CELL) if item["metadata"]["name"] not in known
+    )
+    for item in items:
+        children.require_ready(scope, kinds.NOVA_CELL, item)
+    if left:
+        raise errors.Stalled("CellInUse", f"{', '.join(left)} is no longer in spec.cellTemplates but still exists")
+    return None
+
+
+async def observe_hosts(scope: Scope[NovaSpec]) -> str | None:
+    """Every compute host is mapped to its cell, so that servers can boot there."""
+    wanted = scope.facts["hosts"]
+    facts = scope.facts
+    fingerprint = drift.digest([wanted, facts["url.internal"]])
+    if not wanted or verified.is_current(scope, "hosts", fingerprint):
+        scope.status["hosts"] = wanted
+        return f"{len(wanted)} hosts"
+    mapped = await compute_api.mapped_hosts(
+        facts["identity.url"], facts["service_user.user"], facts["service_user.password"], facts["url.internal"]
+    )
+    scope.status["hosts"] = [host for host in wanted if host in mapped]
+    if missing := [host for host in wanted if host not in mapped]:
+        raise errors.Waiting(
+            "HostsMissing",
+            f"not up in Nova or not mapped to a cell yet: {', '.join(missing[:10])}",
+            retry_after=LOOK_AGAIN_SECONDS,
+        )
+    verified.note(scope, "hosts", fingerprint)
+    return f"{len(wanted)} hosts"
+
+
+async def finalize(scope: Scope[NovaSpec]) -> None:
+    """Ends all parts, then drops databases and virtual hosts, and Nova's entries in Keystone."""
+    left = []
+    for resource in PARTS:
+        for item in scope.children(resource):
+            left.append(f"{resource.kind} {item['metadata']['name']}")
+            await scope.delete(resource, item["metadata"]["name"])
+    if left:
+        raise errors.Waiting("PartsExist", f"waits for the end of {', '.join(left)}")
+    spec = scope.spec
+    cells = sorted(spec.cell_templates.items())
+    drops = [identity.unregister(scope, spec.keystone_ref.name, CATALOG)]
+    for part in ("api", "cell0"):
+        drops.append(database.drop(scope, spec.database_ref.name, _schema(scope.name, part)))
+    drops.append(messaging.drop(scope, spec.messaging_ref.name, scope.name))
+    for cell, template in cells:
+        mariadb = (template.database_ref or spec.database_ref).name
+        drops.append(database.drop(scope, mariadb, _schema(scope.name, cell)))
+        rabbitmq = (template.messaging_ref or spec.messaging_ref).name
+        drops.append(messaging.drop(scope, rabbitmq, names.join(scope.name, cell)))
+    await _all(drops)
+
+
+_KNOWN = ("CredentialsReady", "CellMappingsReady", "SurroundingsReady")
+"""What every part's spec is made of."""
+
+CONTROLLER = Controller(
+    kind=KIND,
+    steps=(
+        Step("CredentialsReady", ensure_credentials, needs=()),
+        Step("DatabasesReady", ensure_databases, needs=()),
+        Step("MessagingReady", ensure_messaging, needs=()),
+        Step("SurroundingsReady", observe_surroundings, needs=()),
+        Step("ConfigReady", ensure_config, needs=("DatabasesReady",)),
+        Step("CellMappingsReady", ensure_cell_mappings, needs=("ConfigReady",)),
+        Step("APIReady", ensure_api, needs=_KNOWN),
+        Step("ConductorReady", ensure_conductor, needs=(*_KNOWN, "MessagingReady")),
+        Step("SchedulerReady", ensure_scheduler, needs=(*_KNOWN, "MessagingReady")),
+        Step("MetadataReady", ensure_metadata, needs=_KNOWN),
+        Step("CatalogReady", ensure_catalog, needs=_KNOWN),
+        Step("CellsReady", ensure_cells, needs=(*_KNOWN, "MessagingReady")),
+        Step("HostsReady", observe_hosts, needs=("APIReady", "SchedulerReady", "CatalogReady", "CellsReady")),
+    ),
+    owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.JOB, *PARTS),
+    watches=(
+        pods.watch(kinds.NOVA.kind),
+        watches.referenced(kinds.MARIADB, kinds.NOVA, "databaseRef"),
+        watches.referenced(kinds.RABBITMQ, kinds.NOVA, "messagingRef"),
+        watches.referenced(kinds.MEMCACHED, kinds.NOVA, "memcachedRef"),
+        watches.referenced(kinds.KEYSTONE, kinds.NOVA, "keystoneRef"),
+    ),
+    finalize=finalize,
+)

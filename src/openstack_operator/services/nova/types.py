@@ -1,0 +1,93 @@
+"""The Nova kind."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from openstack_operator.kit import kinds, names
+from openstack_operator.kit.types import (
+    Configurable,
+    Credentials,
+    Entry,
+    MessagingClientInstance,
+    PublicEndpoint,
+    Ref,
+    Status,
+)
+from openstack_operator.runtime.kinds import Column, Kind
+from openstack_operator.runtime.schema import K8s, Replicas, Rule
+from openstack_operator.services.nova.api.types import APITemplate
+from openstack_operator.services.nova.cell.types import KEYS, CellTemplate
+from openstack_operator.services.nova.conductor.types import ConductorTemplate
+from openstack_operator.services.nova.metadata.types import MetadataTemplate
+from openstack_operator.services.nova.scheduler.types import SchedulerTemplate
+
+NOT_CELL0 = Rule("!('cell0' in self)", "cell0 belongs to Nova itself and cannot be configured")
+
+
+class NovaTemplate(Configurable):
+    """A compute service."""
+
+    replicas: Replicas = 1
+    """Number of pods of each part whose own template says nothing. Sets replicas of the parts."""
+    credentials: Credentials = Credentials()
+    """Passwords that the user brings; `database` and `messaging` are those of the API. Sets the service's Secrets."""
+    public_endpoint: PublicEndpoint | None = None
+    """How API and consoles are reached from outside. Sets the public Services and the public URL in Keystone; absent,
+    the control plane's setting holds."""
+    api: APITemplate = APITemplate()
+    """The compute API. Sets the NovaAPI."""
+    scheduler: SchedulerTemplate = SchedulerTemplate()
+    """The scheduler. Sets the NovaScheduler."""
+    conductor: ConductorTemplate = ConductorTemplate()
+    """The super-conductor. Sets the NovaConductor."""
+    metadata: MetadataTemplate = MetadataTemplate()
+    """The metadata service for all cells. Sets the NovaMetadata."""
+    cell_templates: Annotated[
+        dict[str, CellTemplate], Field(min_length=1, max_length=16), K8s(cel=(KEYS, NOT_CELL0))
+    ] = {"cell1": CellTemplate()}
+    """Cells by name. Sets one NovaCell each, with a database and a virtual host of its own."""
+
+
+class NovaEntry(Entry, NovaTemplate):
+    """The compute service of a control plane."""
+
+
+class NovaSpec(NovaTemplate, MessagingClientInstance):
+    """A compute service and where it belongs."""
+
+    placement_ref: Ref = Ref(name="placement")
+    """The Placement object. Computes wait for it; the services find each other in Keystone's catalogue."""
+    neutron_ref: Ref = Ref(name="neutron")
+    """The Neutron object, whose Secret `<name>-metadata` the metadata services share. Sets [neutron]
+    metadata_proxy_shared_secret."""
+
+
+class NovaStatus(Status):
+    """What the operator observed of the compute service."""
+
+    internal_url: str | None = None
+    """URL of the API inside the cluster."""
+    public_url: str | None = None
+    """URL of the API outside the cluster."""
+    registered_cells: dict[str, str] = {}
+    """Hash of the connections of each cell that the API database knows."""
+    hosts: tuple[str, ...] = ()
+    """Compute hosts on which servers can boot."""
+    virt_type: str | None = None
+    """How servers run: kvm or qemu; more than one value where nodes differ."""
+
+
+KIND = Kind(
+    resource=kinds.NOVA,
+    spec=NovaSpec,
+    status=NovaStatus,
+    description="OpenStack Compute.",
+    columns=(
+        Column("URL", ".status.publicUrl", description="Public URL of the API."),
+        Column("Virt", ".status.virtType", description="How servers run: kvm or qemu."),
+    ),
+    max_name_length=names.INSTANCE_LENGTH,
+)

@@ -1,0 +1,36 @@
+"""A cluster that the user brought: everything it lacks is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from openstack_operator.embedded import apiserver as apiserver_module
+from openstack_operator.embedded import existing
+
+
+async def test_a_cluster_without_a_default_storage_class_is_refused(apiserver: apiserver_module.ControlPlane) -> None:
+    with pytest.raises(existing.ClusterError, match=r"no default StorageClass \(classes: none at all\)"):
+        await existing.check(apiserver.kubeconfig)
+
+
+@pytest.mark.parametrize(("minor", "refused"), [("29", True), ("30", False), ("30+", False), ("36", False)])
+def test_kubernetes_older_than_1_30_is_refused(minor: str, refused: bool) -> None:
+    found = existing.old_version({"major": "1", "minor": minor, "gitVersion": f"v1.{minor}.0"})
+    assert bool(found) is refused
+
+
+def test_the_classes_that_are_not_default_are_named() -> None:
+    classes: list[dict[str, Any]] = [{"metadata": {"name": "slow"}}, {"metadata": {"name": "fast", "annotations": {}}}]
+    assert existing.missing_storage(classes) == [
+        "it has no default StorageClass (classes: slow, fast): annotate one with "
+        "storageclass.kubernetes.io/is-default-class=true"
+    ]
+
+
+async def test_missing_permissions_are_named(apiserver: apiserver_module.ControlPlane) -> None:
+    from openstack_operator.runtime import client
+
+    async with client.Client(client.Config.load(str(apiserver.kubeconfig)), "test") as api:
+        assert await existing.is_allowed(api, "apps", "deployments", "create")
