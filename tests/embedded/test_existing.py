@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,3 +36,19 @@ async def test_missing_permissions_are_named(apiserver: apiserver_module.Control
 
     async with client.Client(client.Config.load(str(apiserver.kubeconfig)), "test") as api:
         assert await existing.is_allowed(api, "apps", "deployments", "create")
+
+
+async def test_a_user_without_permissions_is_told_all_that_are_missing(
+    apiserver: apiserver_module.ControlPlane, tmp_path: Path
+) -> None:
+    apiserver.request("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "nobody"}})
+    token = apiserver.kubectl("create", "token", "nobody").strip()
+    config = json.loads(apiserver.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(config))
+    with pytest.raises(existing.ClusterError) as refused:
+        await existing.check(kubeconfig)
+    lines = str(refused.value).splitlines()[1:]
+    assert len(lines) == 1 + len(existing.NEEDED)
+    assert "  - no permission to create customresourcedefinitions.apiextensions.k8s.io" in lines

@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-import conftest
+import toyland
+
 from openstack_operator.runtime import client, informer, kinds
 
 
@@ -38,7 +39,7 @@ async def cached(cache: Any, world: Any, name: str, data: Any) -> None:
     def is_so() -> bool:
         return (cache.get(world.namespace, name) or {}).get("data") == data
 
-    await conftest.eventually(is_so, f"{name} is {data}")
+    await toyland.eventually(is_so, f"{name} is {data}")
 
 
 def lists(world: Any) -> int:

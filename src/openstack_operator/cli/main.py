@@ -1,4 +1,4 @@
-"""Commands of openstack-operator. Each imports what it needs when it runs: ``--help`` stays fast, ``run`` stays small."""
+"""Commands of openstack-operator. Each imports what it needs when it runs: ``--help`` is fast, ``run`` stays small."""
 
 from __future__ import annotations
 
@@ -9,11 +9,31 @@ from typing import Annotated, Literal, Optional
 import typer
 
 from openstack_operator import __version__
-from openstack_operator.cli import machine
+from openstack_operator.cli import cloud, machine
+
+NAME = "openstack-operator"
+HELP = """Installs, configures, heals, scales and upgrades OpenStack on any conformant Kubernetes.
+
+\b
+From an empty machine to a cloud with a VM, and into it:
+  openstack-operator up
+  eval "$(openstack-operator env)"
+  openstack-operator status
+  openstack server list
+
+COMMAND --help tells more about each one. The same commands are there as a plugin of kubectl: kubectl openstack status.
+"""
+EPILOG = """\b
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not Ready (status), 130 ^C.
+NO_COLOR is respected. Settings: OPENSTACK_OPERATOR_CACHE, _STATE and _RUN move
+the directories below /var/cache, /var/lib and /run.
+"""
 
 app = typer.Typer(
-    name="openstack-operator",
-    help="Installs, configures, heals, scales and upgrades OpenStack on any conformant Kubernetes.",
+    name=NAME,
+    help=HELP,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -23,11 +43,11 @@ Kubeconfig = Annotated[
     Optional[Path],  # noqa: UP045 - typer reads the annotation at run time
     typer.Option(help="Cluster to use; default: KUBECONFIG, then the pod's own service account."),
 ]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the cloud.")]
-
 
 app.command()(machine.up)
 app.command()(machine.down)
+app.command()(cloud.status)
+app.command()(cloud.env)
 
 
 @app.command()
@@ -82,7 +102,8 @@ def main() -> None:
     from openstack_operator.runtime import errors
 
     try:
-        app()
+        # Completion goes by this name, whichever way the program was started.
+        app(prog_name=NAME)
     except errors.OperatorError as problem:
         print(f"error: {problem}", file=sys.stderr)
         sys.exit(1)

@@ -14,6 +14,7 @@ from openstack_operator.services.glance.types import GlanceEntry
 from openstack_operator.services.keystone.types import KeystoneEntry
 from openstack_operator.services.mariadb.types import MariaDBTemplate
 from openstack_operator.services.memcached.types import MemcachedTemplate
+from openstack_operator.services.ovn.types import OVNNetworkEntry
 from openstack_operator.services.placement.types import PlacementEntry
 from openstack_operator.services.rabbitmq.types import RabbitMQTemplate
 
@@ -50,6 +51,8 @@ class OpenStackControlPlaneSpec(Model):
     """The image service. Sets the object `glance`."""
     placement: PlacementEntry = PlacementEntry()
     """The placement service. Sets the object `placement`."""
+    ovn: OVNNetworkEntry = OVNNetworkEntry()
+    """The virtual network. Sets the object `ovn`."""
     openstackclient: ClientEntry = ClientEntry()
     """A pod for `kubectl exec` with the openstack command. Sets the Deployment `openstackclient`."""
 

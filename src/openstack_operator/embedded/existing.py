@@ -37,8 +37,11 @@ async def check(kubeconfig: Path) -> None:
     """Raises ClusterError with all that the cluster lacks, ApiUnreachableError where nobody answers."""
     async with client.Client(client.Config.load(str(kubeconfig)), "openstack-operator-cli") as api:
         found = old_version(await api.request("GET", "/version"))
-        classes = await api.request("GET", "/apis/storage.k8s.io/v1/storageclasses")
-        found += missing_storage(classes["items"])
+        if await is_allowed(api, "storage.k8s.io", "storageclasses", "list"):
+            classes = await api.request("GET", "/apis/storage.k8s.io/v1/storageclasses")
+            found += missing_storage(classes["items"])
+        else:
+            found.append("no permission to list storageclasses.storage.k8s.io")
         for group, resource, verb in NEEDED:
             if not await is_allowed(api, group, resource, verb):
                 found.append(f"no permission to {verb} {resource}{f'.{group}' if group else ''}")

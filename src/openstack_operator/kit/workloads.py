@@ -392,3 +392,14 @@ async def ensure_deployment(scope: Scope[Any], pod: Pod, name: str, replicas: in
     scope.status["readyReplicas"] = status.get("readyReplicas", 0)
     scope.status["selector"] = ",".join(f"{key}={value}" for key, value in selector(pod).items())
     wait(scope, kinds.DEPLOYMENT, item)
+
+
+async def apply_stateful_set(scope: Scope[Any], body: Object) -> Object:
+    """Applies a StatefulSet; what Kubernetes does not let change in one that exists (claims, Service) stays as it is."""
+    present = scope.get(kinds.STATEFULSET, body["metadata"]["name"])
+    if present is not None:
+        fixed = ("volumeClaimTemplates", "serviceName", "podManagementPolicy")
+        spec = {key: value for key, value in body["spec"].items() if key not in fixed}
+        spec |= {key: present["spec"][key] for key in fixed if key in present["spec"] and key in body["spec"]}
+        body = {**body, "spec": spec}
+    return await scope.apply(kinds.STATEFULSET, body)

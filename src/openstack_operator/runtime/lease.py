@@ -41,6 +41,8 @@ class Election:
         self.is_contended = False
         self._client, self._namespace, self._name, self._identity = client, namespace, name, identity
         self._duration, self._renew = duration, renew
+        # As our last write left it: a renewal needs no read, its version tells when somebody else wrote.
+        self._ours: Object | None = None
         self._seen: tuple[object, object] | None = None
         self._seen_at = 0.0
 
@@ -90,7 +92,7 @@ class Election:
     async def _try(self, moment: float) -> bool:
         """Whether the lease is ours now. A conflict (somebody else wrote it) is an ``errors.ApiError`` like any other:
         the next try sees who."""
-        lease = await self._read()
+        lease, self._ours = self._ours or await self._read(), None
         spec = lease["spec"]
         stamp = (spec.get("holderIdentity"), spec.get("renewTime"))
         if stamp != self._seen:
@@ -107,10 +109,8 @@ class Election:
             )
         # Rounded up: others must not think it expired earlier than we do.
         spec.update(leaseDurationSeconds=max(1, math.ceil(self._duration)), renewTime=time_now)
-        if "resourceVersion" in lease["metadata"]:
-            await self._client.replace(kinds.LEASE, lease)
-        else:
-            await self._client.create(kinds.LEASE, lease)
+        write = self._client.replace if "resourceVersion" in lease["metadata"] else self._client.create
+        self._ours = await write(kinds.LEASE, lease)
         return True
 
     async def _read(self) -> Object:

@@ -7,7 +7,7 @@ line here, one field in ``controlplane/types.py`` and its images in ``kit/releas
 from __future__ import annotations
 
 from openstack_operator.kit.service import Service
-from openstack_operator.services import glance, keystone, mariadb, memcached, placement, rabbitmq
+from openstack_operator.services import glance, keystone, mariadb, memcached, ovn, placement, rabbitmq
 
 SERVICES: tuple[Service, ...] = (
     mariadb.SERVICE,
@@ -16,4 +16,5 @@ SERVICES: tuple[Service, ...] = (
     keystone.SERVICE,
     glance.SERVICE,
     placement.SERVICE,
+    ovn.SERVICE,
 )

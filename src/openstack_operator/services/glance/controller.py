@@ -81,7 +81,7 @@ async def ensure_stateful_set(scope: Scope[GlanceSpec]) -> None:
     pod = resources.api_pod(scope.name, scope.spec, scope.facts["sources"])
     members = resources.members_service(scope.name)
     await scope.apply(built_in.SERVICE, workloads.service(pod, members, {"api": files.PORT}, headless=True))
-    item = await scope.apply(built_in.STATEFULSET, resources.stateful_set(pod, scope.spec))
+    item = await workloads.apply_stateful_set(scope, resources.stateful_set(pod, scope.spec))
     status = item.get("status", {})
     scope.status["replicas"] = status.get("replicas", 0)
     scope.status["readyReplicas"] = status.get("readyReplicas", 0)

@@ -17,7 +17,7 @@ async def ensure_servers(scope: Scope[MemcachedSpec]) -> None:
     scope.status["selector"] = ",".join(f"{key}={value}" for key, value in workloads.selector(pod).items())
     await scope.apply(built_in.SERVICE, workloads.service(pod, scope.name, {"memcache": resources.PORT}, headless=True))
     await workloads.ensure_budget(scope, pod, scope.name, spec.replicas)
-    item = await scope.apply(built_in.STATEFULSET, workloads.stateful_set(pod, scope.name, spec.replicas))
+    item = await workloads.apply_stateful_set(scope, workloads.stateful_set(pod, scope.name, spec.replicas))
     scope.status["replicas"] = item.get("status", {}).get("replicas", 0)
     workloads.wait(scope, built_in.STATEFULSET, item)
 

@@ -43,9 +43,9 @@ def cells(names: Iterable[str]) -> str:
 SCRIPT = '''\
 """usage: cells.py NOVA_CONF CELLS_JSON
 
-Brings the schemas of the API, of cell0 and of every cell up to date, all at the same time, then makes the mappings of the
-cells say what the files say. Can be repeated. Connections come from files alone, so that no password is seen in a command
-line. Nova is imported once; each task is a fork.
+Brings the schemas of the API, of cell0 and of every cell up to date, all at the same time, then makes the mappings of
+the cells say what the files say. Can be repeated. Connections come from files alone, so that no password is seen in a
+command line. Nova is imported once; each task is a fork.
 """
 import json
 import os
@@ -53,8 +53,10 @@ import sys
 import traceback
 from uuid import uuid4
 
-from nova import config, context, objects
+# First: it chooses how Nova runs threads, which whatever is imported before would have chosen otherwise.
 from nova.cmd import manage
+
+from nova import config, context, objects
 from oslo_config import cfg
 
 TOP, PLAN = sys.argv[1:3]

@@ -1,8 +1,8 @@
 """Types that the kinds of the nova family share.
 
-``…Template`` is what users say about one of Nova's processes; ``Process`` is what each of these kinds has to know beyond
-that. Databases and message buses are Secrets with ``user``, ``password`` and ``hostname`` (and, where they differ from the
-defaults, ``port``, ``database``, ``vhost``), so that every kind works alone, without a Nova above it.
+``…Template`` is what users say about one of Nova's processes; ``Process`` is what each of these kinds has to know
+beyond that. Databases and message buses are Secrets with ``user``, ``password`` and ``hostname`` (and, where they
+differ from the defaults, ``port``, ``database``, ``vhost``), so that every kind works alone, without a Nova above it.
 """
 
 from __future__ import annotations

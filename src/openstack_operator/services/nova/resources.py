@@ -78,7 +78,7 @@ def daemon(name: str, *, memory: str) -> workloads.Container:
 
 
 def cells_pod(instance: str, spec: NovaSpec, sources: config.Sources) -> workloads.Pod:
-    """The Job that brings all schemas up to date and registers the cells: one process, so that Nova is imported once."""
+    """The Job that brings all schemas up to date and registers the cells: Nova is imported once for all of it."""
     return workloads.Pod(
         service=SERVICE,
         instance=instance,

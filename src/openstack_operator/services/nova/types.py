@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import Field
 
@@ -46,8 +46,10 @@ class NovaTemplate(Configurable):
     metadata: MetadataTemplate = MetadataTemplate()
     """The metadata service for all cells. Sets the NovaMetadata."""
     cell_templates: Annotated[
-        dict[str, CellTemplate], Field(min_length=1, max_length=16), K8s(cel=(KEYS, NOT_CELL0))
-    ] = {"cell1": CellTemplate()}
+        dict[str, CellTemplate],
+        Field(min_length=1, max_length=16, validate_default=True),
+        K8s(cel=(KEYS, NOT_CELL0)),
+    ] = cast("dict[str, CellTemplate]", {"cell1": {}})
     """Cells by name. Sets one NovaCell each, with a database and a virtual host of its own."""
 
 

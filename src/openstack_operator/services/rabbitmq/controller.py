@@ -46,7 +46,7 @@ async def ensure_server(scope: Scope[RabbitMQSpec]) -> None:
     await scope.apply(built_in.SERVICE, workloads.service(pod, members, resources.PORTS, headless=True))
     await scope.apply(built_in.SERVICE, workloads.service(pod, scope.name, resources.PORTS))
     body = workloads.stateful_set(pod, scope.name, spec.replicas, storage=spec, service_name=members)
-    item = await scope.apply(built_in.STATEFULSET, body)
+    item = await workloads.apply_stateful_set(scope, body)
     scope.status["replicas"] = item.get("status", {}).get("replicas", 0)
     # What was granted stands whether the server is up or not; the next step observes it again.
     scope.status["vhosts"] = scope.object.get("status", {}).get("vhosts", [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import Field
 
@@ -31,9 +31,9 @@ class CellParts(Model):
     """The proxy for consoles of the cell. Sets the NovaNoVNCProxy."""
     metadata: CellMetadataTemplate = CellMetadataTemplate()
     """A metadata service of the cell's own. Sets the NovaMetadata."""
-    computes: Annotated[dict[str, ComputeTemplate], Field(max_length=16), K8s(cel=(KEYS,))] = {
-        "compute": ComputeTemplate()
-    }
+    computes: Annotated[dict[str, ComputeTemplate], Field(max_length=16, validate_default=True), K8s(cel=(KEYS,))] = (
+        cast("dict[str, ComputeTemplate]", {"compute": {}})
+    )
     """Groups of compute nodes by name. Sets one NovaCompute each."""
 
 

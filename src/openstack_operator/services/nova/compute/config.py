@@ -86,7 +86,7 @@ kvm() {{
   dd if=/dev/zero of=/tmp/kvm.img bs=1 seek=7 count=503 conv=notrunc 2> /dev/null
   printf '\\125\\252' >> /tmp/kvm.img
   code=0
-  timeout 10 /usr/bin/qemu-system-x86_64 -accel kvm -cpu host -m 16 -nodefaults -display none -no-reboot \
+  timeout 10 /usr/bin/qemu-system-x86_64 -accel kvm -cpu host -m 16 -nodefaults -display none -no-reboot \\
     -device isa-debug-exit,iobase=0x501,iosize=2 -drive file=/tmp/kvm.img,format=raw,if=ide 2> /tmp/kvm.log || code=$?
   [ "$code" = 33 ] && return 0
   echo "/dev/kvm cannot run a guest (exit code $code)"
@@ -98,9 +98,9 @@ case $VIRT_TYPE in
   *) if why=$(kvm); then virt=kvm why="works"; else virt=qemu; fi ;;
 esac
 {{
-  printf '[DEFAULT]\nhost = %s\nmy_ip = %s\n' "$NODE_NAME" "$HOST_IP"
-  printf '[vnc]\nserver_listen = %s\nserver_proxyclient_address = %s\n' "$HOST_IP" "$HOST_IP"
-  printf '[libvirt]\nvirt_type = %s\n' "$virt"
+  printf '[DEFAULT]\\nhost = %s\\nmy_ip = %s\\n' "$NODE_NAME" "$HOST_IP"
+  printf '[vnc]\\nserver_listen = %s\\nserver_proxyclient_address = %s\\n' "$HOST_IP" "$HOST_IP"
+  printf '[libvirt]\\nvirt_type = %s\\n' "$virt"
   # Emulation has no use for the model of the real processor.
   [ "$virt" = kvm ] || echo 'cpu_mode = none'
 }} > {NODE_CONF}
@@ -145,7 +145,7 @@ cp {config.MERGED}/qemu.conf /etc/libvirt/qemu.conf
 cp {config.MERGED}/libvirtd.conf /etc/libvirt/libvirtd.conf
 # The identity of the node as libvirt tells it: stable, and different even on nodes that are copies of one machine.
 [ -s /var/lib/libvirt/host-uuid ] || cat /proc/sys/kernel/random/uuid > /var/lib/libvirt/host-uuid
-echo "host_uuid = \"$(cat /var/lib/libvirt/host-uuid)\"" >> /etc/libvirt/libvirtd.conf
+printf 'host_uuid = "%s"\\n' "$(cat /var/lib/libvirt/host-uuid)" >> /etc/libvirt/libvirtd.conf
 # Each guest, and each probe of QEMU by libvirt, leaves an empty group behind. rmdir refuses used ones.
 find {CGROUPS}/{GUESTS} {CGROUPS}/*/{GUESTS} -mindepth 1 -depth -type d -exec rmdir {{}} + 2> /dev/null || true
 # Before /usr/bin: libvirt takes the wrapper for the emulator.
@@ -174,5 +174,6 @@ else
     [ ! -e "$hierarchy/cgroup.procs" ] || leave "${{hierarchy%/}}" || exit 1
   done
 fi
-exec /usr/bin/qemu-system-x86_64 "$@"
+# Root without any capability: it owns the files that libvirt gave it, and nothing else.
+exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs /usr/bin/qemu-system-x86_64 "$@"
 """

@@ -27,18 +27,18 @@ class ComputeTemplate(PodSettings, Configurable, ShutdownSettings):
     """How servers run: KVM by the processor, QEMU by emulation; Auto tries KVM on each node and falls back to QEMU.
     Without Auto and KVM the pods need fewer privileges. Sets [libvirt] virt_type, and [libvirt] cpu_mode for QEMU."""
     libvirt_container_image: Annotated[str, Field(max_length=512)] | None = None
-    """Whole reference of libvirt's image, instead of the one that `images` gives. Sets image of libvirt's containers."""
+    """Whole reference of libvirt's image, instead of the one that `images` gives. Sets image of the libvirt pods."""
 
 
 class NovaComputeSpec(ComputeTemplate, Process):
     """Compute nodes and what they connect to."""
 
     novncproxy_url: URL | None = None
-    """URL of the page with which browsers reach consoles; without it there are no consoles. Sets [vnc] enabled and [vnc]
-    novncproxy_base_url."""
+    """URL of the page with which browsers reach consoles; without it there are no consoles. Sets [vnc] enabled and
+    [vnc] novncproxy_base_url."""
     conductor_ref: Ref | None = None
-    """The NovaConductor of the cell, if nova-compute shall be started, and replaced, only when that is Ready. Delays the
-    DaemonSet of nova-compute."""
+    """The NovaConductor of the cell, if nova-compute shall be started, and replaced, only when that is Ready. Delays
+    the DaemonSet of nova-compute."""
     placement_ref: Ref | None = None
     """The Placement, if nova-compute shall be started only when that is Ready. Delays the DaemonSet of nova-compute."""
     nova_ref: Ref | None = None

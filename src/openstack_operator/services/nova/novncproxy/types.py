@@ -13,11 +13,11 @@ class NoVNCProxyTemplate(PartTemplate):
     """The proxy for consoles in the browser."""
 
     enabled: bool = True
-    """Whether servers of the cell have consoles in the browser. Sets [vnc] enabled on the cell's computes; False deletes
-    the proxy's object."""
+    """Whether servers of the cell have consoles in the browser. Sets [vnc] enabled on the cell's computes; False
+    deletes the proxy's object."""
     public_endpoint: PublicEndpoint | None = None
-    """How browsers reach the proxy. Sets the public Service and [vnc] novncproxy_base_url on the cell's computes; absent,
-    type and host of the Nova's `publicEndpoint` hold."""
+    """How browsers reach the proxy. Sets the public Service and [vnc] novncproxy_base_url on the cell's computes;
+    absent, type and host of the Nova's `publicEndpoint` hold."""
 
 
 class NovaNoVNCProxySpec(PartTemplate, Process):

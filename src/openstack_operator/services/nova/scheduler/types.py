@@ -17,8 +17,8 @@ class SchedulerTemplate(DaemonTemplate):
     """The scheduler."""
 
     discover_hosts_interval_seconds: Annotated[int, Field(ge=1, le=3600)] = 2
-    """How often the scheduler looks for compute hosts that belong to no cell yet, in seconds; until it has found a host,
-    no server boots there. Sets [scheduler] discover_hosts_in_cells_interval."""
+    """How often the scheduler looks for compute hosts that belong to no cell yet, in seconds; until it has found a
+    host, no server boots there. Sets [scheduler] discover_hosts_in_cells_interval."""
 
 
 class NovaSchedulerSpec(SchedulerTemplate, Process):

@@ -15,6 +15,7 @@ until [ -n "$(vsctl --if-exists get Open_vSwitch . external-ids:system-id 2> /de
 done
 
 set -- set Open_vSwitch . "external-ids:ovn-remote=\"$OVN_SB\"" external-ids:ovn-remote-probe-interval=60000 \
+  external-ids:ovn-bridge=br-int \
   external-ids:ovn-encap-type=geneve "external-ids:ovn-encap-ip=\"$ENCAP_IP\"" external-ids:ovn-monitor-all=true
 if [ -n "$BRIDGE_MAPPINGS" ]; then
   set -- "$@" "external-ids:ovn-bridge-mappings=\"$BRIDGE_MAPPINGS\""

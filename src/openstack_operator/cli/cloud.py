@@ -1,0 +1,60 @@
+"""Commands about a cloud: ``status``, ``env`` and ``tempest-conf``. Here are their options; what they do is in
+the modules beside this one.
+
+Registered by ``main``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+
+def status(
+    namespace: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads the annotation at run time
+        typer.Option("--namespace", "-n", help="Only this namespace; default: every namespace with a cloud."),
+    ] = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="tree, or json for programs.")] = "tree",
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Show pods and Jobs that are well, too.")] = False,
+    kubeconfig: Annotated[
+        Optional[Path],  # noqa: UP045 - typer reads the annotation at run time
+        typer.Option(exists=True, dir_okay=False, help="Cluster to look at; default: KUBECONFIG."),
+    ] = None,
+) -> None:
+    """Show the cloud as a tree, and the one object that everything waits for.
+
+    The first line is the answer: Ready and since when, or which object holds up everything else, why, and for how
+    long. "Needs you" and a cross mark what does not go on by itself.
+
+    \b
+    Exit codes:
+      0  everything is Ready
+      3  something is not, or there is no cloud or no operator
+      1  it could not be found out: no cluster, no answer, no permission
+    """
+    from openstack_operator.cli import status as picture
+
+    if output not in ("tree", "json"):
+        raise typer.BadParameter("tree or json", param_hint="--output")
+    code = picture.run(
+        str(kubeconfig) if kubeconfig else None, namespace, as_json=output == "json", everything=everything
+    )
+    raise typer.Exit(code)
+
+
+def env() -> None:
+    """Print shell lines with which kubectl, openstack and openstack-operator find the cloud that `up` made.
+
+    \b
+    Use them with:   eval "$(openstack-operator env)"
+    They set:        KUBECONFIG, OS_CLIENT_CONFIG_FILE, OS_CLOUD, and add to PATH
+    PATH then has:   kubectl, kubectl-openstack (kubectl openstack status),
+                     openstack, openstack-operator
+    """
+    from openstack_operator.embedded import paths, tools
+
+    where = paths.default()
+    print(tools.shell(tools.variables(where), where.tools))

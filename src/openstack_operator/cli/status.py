@@ -1,0 +1,251 @@
+"""`openstack-operator status`: the cloud as a tree, and before it the one object that everything waits for.
+
+Called by `cloud`. Reads a few LISTs, watches nothing, changes nothing. How the tree is put together is in `tree`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from openstack_operator.cli import tree
+from openstack_operator.kit import kinds, labels
+from openstack_operator.runtime import client, errors
+from openstack_operator.runtime import kinds as built_in
+from openstack_operator.runtime.client import Object
+from openstack_operator.runtime.kinds import Resource
+
+READY, NOT_READY = 0, 3
+"""Exit codes; 1 and 2 are failure and wrong usage, as everywhere."""
+
+FIELD_MANAGER = "openstack-operator-cli"
+OURS = {"labelSelector": labels.SELECTOR}
+# The operator lives in a namespace of its own, and carries another label than what it makes.
+OPERATOR = {"labelSelector": f"app.kubernetes.io/name={labels.OPERATOR}"}
+
+# Room beside the names for two columns: state, and since when.
+STATE_WIDTH, AGE_WIDTH = 18, 7
+LONGEST_MESSAGE = 400
+
+_STYLES: dict[tree.State, str] = {"ready": "green", "stalled": "red", "waiting": "yellow", "deleting": "magenta"}
+_MARKS: dict[tree.State, str] = {"ready": "✓", "stalled": "✗", "waiting": "…", "deleting": "-"}
+_PLAIN_MARKS: dict[tree.State, str] = {"ready": "+", "stalled": "x", "waiting": ".", "deleting": "-"}
+
+
+def run(kubeconfig: str | None, namespace: str | None, *, as_json: bool, everything: bool) -> int:
+    """Prints the answer and returns the exit code. Raises `errors.OperatorError` where it cannot be found out."""
+    try:
+        picture = asyncio.run(observe(kubeconfig, namespace))
+    except errors.ApiError as problem:
+        hint = "; with --namespace only that one is read" if problem.status == 403 and namespace is None else ""
+        raise errors.OperatorError(f"{problem}{hint}") from problem
+    if as_json:
+        json.dump(plain(picture), sys.stdout, indent=2)
+        print()
+    else:
+        show(Console(highlight=False), picture, datetime.datetime.now(datetime.UTC), namespace, everything=everything)
+    return READY if picture is not None and picture.is_ready else NOT_READY
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+async def observe(kubeconfig: str | None, namespace: str | None) -> tree.Picture | None:
+    """The cloud as it is; None where the operator's resources do not exist.
+
+    Raises `errors.OperatorError` without a cluster or an answer, and `errors.ApiError` where it refuses one.
+    """
+    # Here: the list of all services takes half a second to load, and `--help` needs none of it.
+    from openstack_operator import controlplane
+
+    own = [kind.resource for service in controlplane.EVERYTHING for kind in service.kinds]
+    resources = [*own, *tree.BUILT_IN]
+    async with client.Client(client.Config.load(kubeconfig), FIELD_MANAGER) as api:
+        found, operator = await asyncio.gather(
+            asyncio.gather(*(read(api, one, namespace, {} if one in own else OURS) for one in resources)),
+            read_operator(api),
+        )
+    objects = dict(zip(resources, found, strict=True))
+    if objects[kinds.CONTROL_PLANE] is None:
+        return None
+    return tree.build(own, {one: [*(objects[one] or ()), *operator.get(one, ())] for one in resources})
+
+
+async def read(
+    api: client.Client, resource: Resource, namespace: str | None, selectors: Mapping[str, str]
+) -> list[Object] | None:
+    """All objects of a kind; None where the API server does not know the kind."""
+    try:
+        return [item async for page in api.list_pages(resource, namespace, selectors) for item in page["items"]]
+    except errors.ApiError as problem:
+        if problem.status == 404:
+            return None
+        raise
+
+
+async def read_operator(api: client.Client) -> dict[Resource, list[Object]]:
+    """The operator's Deployment and pods, wherever they are; nothing for somebody who may not see them."""
+    found = {}
+    for resource in (built_in.DEPLOYMENT, tree.REPLICASET, built_in.POD):
+        try:
+            found[resource] = await read(api, resource, None, OPERATOR) or []
+        except errors.ApiError as problem:
+            if problem.status != 403:
+                raise
+    return found
+
+
+# --- showing --------------------------------------------------------------------------------------------------------
+
+
+def plain(picture: tree.Picture | None) -> dict[str, Any]:
+    """For JSON."""
+    if picture is None:
+        return {"ready": False, "installed": False, "waitsFor": [], "clouds": []}
+    return {
+        "ready": picture.is_ready,
+        "installed": True,
+        "waitsFor": [
+            {"kind": node.kind, "namespace": node.namespace, "name": node.name, "state": node.state}
+            | {"message": node.message, "since": node.since}
+            for node in blockers(picture)
+        ],
+        "clouds": [root.plain() for root in picture.roots],
+    }
+
+
+def blockers(picture: tree.Picture) -> list[tree.Node]:
+    """What the roots that are not ready wait for, each once."""
+    found = {}
+    for root in picture.roots:
+        if not root.is_ready:
+            node = tree.blocking(picture, root)
+            found[node.label] = node
+    return list(found.values())
+
+
+def show(
+    console: Console,
+    picture: tree.Picture | None,
+    now: datetime.datetime,
+    namespace: str | None = None,
+    *,
+    everything: bool = False,
+) -> None:
+    """Draws for a person. The first line is the answer."""
+    if picture is None:
+        console.print("The operator is not installed: this cluster knows no OpenStackControlPlane.")
+        console.print("Install it with: kubectl apply --server-side -f deploy/install.yaml")
+        return
+    if not picture.roots:
+        where = f"in namespace {namespace}" if namespace else "in this cluster"
+        console.print(f"There is no OpenStackControlPlane {where}.")
+        console.print("Make one: kubectl apply -f deploy/samples/valid/controlplane-minimal.yaml")
+        return
+    for line in headline(picture, now):
+        # One line for programs, as many as it takes for people.
+        console.print(line, soft_wrap=not console.is_terminal)
+    for root in picture.roots:
+        console.print()
+        draw(console, picture, root, now, everything=everything)
+    if picture.operator is not None and (everything or not picture.operator.is_ready):
+        console.print()
+        draw(console, picture, picture.operator, now, everything=everything)
+
+
+def headline(picture: tree.Picture, now: datetime.datetime) -> list[Text]:
+    """One line for each thing that something waits for, or one that says that nothing is missing."""
+    if picture.is_ready:
+        since = max(root.since for root in picture.roots)
+        names = ", ".join(root.label for root in picture.roots[:3])
+        return [Text(f"Ready: {names}, for {age(since, now)}", style="bold green")]
+    lines = []
+    for node in blockers(picture):
+        what = {"stalled": "Needs you", "deleting": "Waits for the end of"}.get(node.state, "Waits for")
+        why = shortened(node.message or node.summary)
+        separator = ": " if node.state == "stalled" else " "
+        lines.append(
+            Text(
+                f"{what}{separator}{node.label}: {why} (for {age(node.since, now)})",
+                style=f"bold {_STYLES[node.state]}",
+            )
+        )
+    return lines
+
+
+def draw(console: Console, picture: tree.Picture, root: tree.Node, now: datetime.datetime, *, everything: bool) -> None:
+    """One tree. What is not ready and has nothing unready below it says in a line of its own what it waits for."""
+    rows = list(rows_of(root, everything=everything, is_ascii=console.options.ascii_only))
+    width = min(max(len(row.label) for row in rows), console.width - STATE_WIDTH - AGE_WIDTH - 3)
+    said = {node.label for node in blockers(picture)}
+    for row in rows:
+        node = row.node
+        line = Text(fitted(row.label, width))
+        line.append(f"  {fitted(node.summary, STATE_WIDTH)}", style=_STYLES[node.state])
+        line.append(f" {age(node.since, now):>{AGE_WIDTH}}", style="dim")
+        console.print(line, no_wrap=True)
+        others = ", ".join(f"{other.kind} {other.name}" for other in tree.waits_for(picture, node))
+        why = f"waits for {others}" if others else shortened(node.message)
+        if row.explains and why and node.label not in said:
+            console.print(Text(fitted(f"{row.guide}{why}", console.width).rstrip(), style="dim"), no_wrap=True)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a tree."""
+
+    node: tree.Node
+    label: str
+    guide: str
+    """Beginning of a further line about the node."""
+    explains: bool
+
+
+def rows_of(root: tree.Node, *, everything: bool, is_ascii: bool) -> Iterator[Row]:
+    """The lines of a tree, from top to bottom."""
+    marks = _PLAIN_MARKS if is_ascii else _MARKS
+    tee, elbow, bar = ("|- ", "`- ", "|  ") if is_ascii else ("├─ ", "└─ ", "│  ")
+
+    def visit(node: tree.Node, guide: str, below: str, name: str) -> Iterator[Row]:
+        children = [child for child in node.children if everything or not is_dull(child)]
+        explains = not node.is_ready and all(child.is_ready for child in node.children)
+        label = f"{guide}{marks[node.state]} {node.kind} {name}"
+        yield Row(node, label, f"{below}{bar if children else '   '} ", explains)
+        for child in children:
+            last = child is children[-1]
+            yield from visit(child, below + (elbow if last else tee), below + ("   " if last else bar), child.name)
+
+    yield from visit(root, "", "", f"{root.namespace}/{root.name}")
+
+
+def is_dull(node: tree.Node) -> bool:
+    """Pods and Jobs that are well: their workload, and its number of pods, say enough."""
+    return node.is_ready and node.kind in (built_in.POD.kind, built_in.JOB.kind)
+
+
+def fitted(text: str, width: int) -> str:
+    """Exactly `width` columns; what is too long ends in an ellipsis."""
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def shortened(message: str) -> str:
+    """One line of bearable length."""
+    line = " ".join(message.split())
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}…"
+
+
+def age(since: str, now: datetime.datetime) -> str:
+    """How long ago, in the largest unit that tells enough: 45 s, 12 min, 3 h, 5 d."""
+    seconds = max(0, int((now - datetime.datetime.fromisoformat(since)).total_seconds()))
+    for size, unit, until in ((1, "s", 120), (60, "min", 120), (3600, "h", 48)):
+        if seconds < size * until:
+            return f"{seconds // size} {unit}"
+    return f"{seconds // 86400} d"

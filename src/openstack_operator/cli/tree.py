@@ -1,0 +1,309 @@
+"""What a cloud looks like right now, as a tree of plain values, and the one object that everything in it waits for.
+
+`status` fills it from the API server and draws it. Pure functions of objects: control plane, service objects, workloads
+and pods, put together by their owner references.
+
+An object waits for its children that are not ready and for objects that its conditions name ("MariaDB openstack/db").
+Following that to the end gives the objects that wait for nothing else; the one that holds up most is the answer.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from openstack_operator.kit import labels, pods
+from openstack_operator.runtime import conditions, kinds
+from openstack_operator.runtime.client import Object
+from openstack_operator.runtime.kinds import Resource
+
+State = Literal["ready", "stalled", "waiting", "deleting"]
+
+REPLICASET = Resource("apps", "v1", "replicasets", "ReplicaSet")
+WORKLOADS: tuple[Resource, ...] = (kinds.JOB, kinds.STATEFULSET, kinds.DAEMONSET, kinds.DEPLOYMENT)
+BUILT_IN: tuple[Resource, ...] = (*WORKLOADS, REPLICASET, kinds.POD)
+"""What is shown below our own kinds; ReplicaSets only tie pods to their Deployment."""
+
+Objects = Mapping[Resource, Sequence[Object]]
+"""What was listed. Our own kinds come first, in the order of the rollout."""
+
+# The more a state asks of a person, the earlier it is named.
+_URGENCY: dict[State, int] = {"stalled": 0, "waiting": 1, "deleting": 2, "ready": 3}
+_NAMED = re.compile(r"\b([A-Z][A-Za-z]+) ([a-z0-9][-a-z0-9]*/[a-z0-9][-a-z0-9.]*)")
+_NOT_SEEN = "the operator has not looked at it yet"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One object. `since` is when it came into its state, as the API server wrote it."""
+
+    kind: str
+    namespace: str
+    name: str
+    state: State
+    summary: str
+    """One or two words: "Ready", "1/2", "ImagePullBackOff"."""
+    message: str
+    since: str
+    children: tuple[Node, ...] = ()
+    waits_for: tuple[str, ...] = ()
+    """Objects that its conditions name, as `Kind namespace/name`."""
+
+    @property
+    def is_ready(self) -> bool:
+        return self.state == "ready"
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        own = ("kind", "namespace", "name", "state", "summary", "message", "since")
+        return {key: getattr(self, key) for key in own} | {"children": [child.plain() for child in self.children]}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Everything that was found: one root for each cloud, or for each object that belongs to none."""
+
+    roots: tuple[Node, ...]
+    operator: Node | None = None
+    """The operator's own Deployment, if it runs in this cluster."""
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self.roots) and all(root.is_ready for root in self.roots)
+
+
+def build(own: Sequence[Resource], objects: Objects) -> Picture:
+    """Puts the tree together. `own` are our kinds in the order in which they are rolled out."""
+    below: dict[str, list[tuple[Resource, Object]]] = collections.defaultdict(list)
+    uids = {item["metadata"]["uid"] for resource in objects for item in objects[resource]}
+    tops: list[tuple[Resource, Object]] = []
+    operator: Object | None = None
+    for resource in (*own, *BUILT_IN):
+        for item in sorted(objects.get(resource, ()), key=_place):
+            owner = _owner(item)
+            if owner in uids:
+                below[owner].append((resource, item))
+            elif resource in own:
+                tops.append((resource, item))
+            elif resource == kinds.DEPLOYMENT and _is_operator(item):
+                operator = item
+    shown = _node(kinds.DEPLOYMENT, operator, below) if operator else None
+    return Picture(tuple(_node(resource, item, below) for resource, item in tops), shown)
+
+
+def blocking(picture: Picture, root: Node) -> Node:
+    """The object that `root`, which is not ready, waits for in the end; `root` itself where nothing else is."""
+    nodes = _by_label(picture)
+    reached = _reachable(picture, nodes, root)
+    leaves = {node.label for node in reached if not _next(picture, nodes, node)}
+    if not leaves:
+        return root
+    held_up: collections.Counter[str] = collections.Counter()
+    for node in reached:
+        held_up.update(leaves & {other.label for other in _reachable(picture, nodes, node)})
+    order = {label: number for number, label in enumerate(nodes)}
+    return nodes[min(leaves, key=lambda label: (_URGENCY[nodes[label].state], -held_up[label], order[label]))]
+
+
+def waits_for(picture: Picture, node: Node) -> list[Node]:
+    """Objects beside those below it that a node waits for itself, without what is below one of these."""
+    others = [other for other in _next(picture, _by_label(picture), node) if other not in node.children]
+    below = {one.label for other in others for child in other.children for one in child.walk()}
+    return [other for other in others if other.label not in below]
+
+
+def _by_label(picture: Picture) -> dict[str, Node]:
+    tops = (*picture.roots, *((picture.operator,) if picture.operator else ()))
+    return {node.label: node for top in tops for node in top.walk()}
+
+
+def _reachable(picture: Picture, nodes: Mapping[str, Node], start: Node) -> list[Node]:
+    found = {start.label: start}
+    due = [start]
+    while due:
+        for node in _next(picture, nodes, due.pop()):
+            if node.label not in found:
+                found[node.label] = node
+                due.append(node)
+    return list(found.values())
+
+
+def _next(picture: Picture, nodes: Mapping[str, Node], node: Node) -> list[Node]:
+    named = (nodes[label] for label in node.waits_for if label in nodes and label != node.label)
+    after = {other.label: other for other in (*node.children, *named) if not other.is_ready}
+    if picture.operator is not None and not picture.operator.is_ready and node.message == _NOT_SEEN:
+        after[picture.operator.label] = picture.operator
+    return list(after.values())
+
+
+# --- one object -----------------------------------------------------------------------------------------------------
+
+
+def _node(resource: Resource, item: Object, below: Mapping[str, Sequence[tuple[Resource, Object]]]) -> Node:
+    children = []
+    for child_resource, child in below.get(item["metadata"]["uid"], ()):
+        if child_resource == REPLICASET:
+            children += [_node(one, pod, below) for one, pod in below.get(child["metadata"]["uid"], ())]
+        else:
+            children.append(_node(child_resource, child, below))
+    if resource == kinds.POD:
+        return _pod(item)
+    if resource in WORKLOADS:
+        return _workload(resource, item, tuple(children))
+    return _own(resource, item, tuple(children))
+
+
+def _own(resource: Resource, item: Object, children: tuple[Node, ...]) -> Node:
+    metadata = item["metadata"]
+    ready, stalled = conditions.find(item, conditions.READY), conditions.find(item, conditions.STALLED)
+    state: State = "waiting"
+    seen = ready is not None and ready.get("observedGeneration") == metadata["generation"]
+    message, since = (ready or {}).get("message", ""), (ready or {}).get("lastTransitionTime", "")
+    summary = (ready or {}).get("reason", "")
+    if "deletionTimestamp" in metadata:
+        state, summary, since = "deleting", "Deleting", metadata["deletionTimestamp"]
+    elif not seen:
+        # What stands there is about another spec.
+        summary, message = "NotSeen", _NOT_SEEN
+    elif conditions.is_ready(item):
+        state, summary = "ready", "Ready"
+    elif stalled is not None and stalled["status"] == "True":
+        state = "stalled"
+    return Node(
+        kind=resource.kind,
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        state=state,
+        summary=summary,
+        message=message,
+        since=since or metadata["creationTimestamp"],
+        children=children,
+        waits_for=() if state == "ready" else tuple(_named(item)),
+    )
+
+
+def _named(item: Object) -> Iterable[str]:
+    """Objects in the messages of unmet conditions, each once."""
+    found: dict[str, None] = {}
+    for condition in item.get("status", {}).get("conditions", ()):
+        if condition["status"] == "False":
+            found |= dict.fromkeys(f"{kind} {where}" for kind, where in _NAMED.findall(condition.get("message", "")))
+    return found
+
+
+def _workload(resource: Resource, item: Object, children: tuple[Node, ...]) -> Node:
+    metadata, status = item["metadata"], item.get("status", {})
+    if resource == kinds.JOB:
+        is_ready, summary, since = bool(status.get("succeeded")), "running", status.get("startTime")
+        if is_ready:
+            summary, since = "done", status.get("completionTime")
+    else:
+        ready, wanted = _pods_of(resource, item)
+        seen = status.get("observedGeneration", 0) >= metadata["generation"]
+        is_ready, summary = seen and ready >= wanted, f"{ready}/{wanted}"
+        since = _transition(item, "Available") or max((child.since for child in children), default=None)
+    message = "" if is_ready else _failure(status) or f"{summary} pods ready"
+    return Node(
+        kind=resource.kind,
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        state="deleting" if "deletionTimestamp" in metadata else "ready" if is_ready else "waiting",
+        summary=summary,
+        message=message if resource != kinds.JOB else _failure(status),
+        since=since or metadata["creationTimestamp"],
+        children=children,
+    )
+
+
+def _pods_of(resource: Resource, item: Object) -> tuple[int, int]:
+    """Pods that serve with the present template, and how many there must be."""
+    spec, status = item["spec"], item.get("status", {})
+    if resource == kinds.DAEMONSET:
+        wanted = status.get("desiredNumberScheduled", 0)
+        updated = status.get("updatedNumberScheduled", 0)
+        if spec.get("updateStrategy", {}).get("type") == "OnDelete":
+            updated = wanted
+        return min(status.get("numberAvailable", 0), updated), wanted
+    updated = status.get("updatedReplicas", 0)
+    if status.get("currentRevision") and status.get("currentRevision") == status.get("updateRevision"):
+        # A StatefulSet that has rolled out counts its pods as current ones.
+        updated = max(updated, status.get("currentReplicas", 0))
+    return min(status.get("availableReplicas", 0), updated), spec.get("replicas", 1)
+
+
+def _failure(status: Object) -> str:
+    for condition in status.get("conditions", ()):
+        if condition["type"] in ("ReplicaFailure", "Failed") and condition["status"] == "True":
+            message: str = condition.get("message", "")
+            return message
+    return ""
+
+
+def _pod(item: Object) -> Node:
+    metadata, status = item["metadata"], item.get("status", {})
+    ready = next((one for one in status.get("conditions", ()) if one["type"] == "Ready"), {})
+    is_ready = ready.get("status") == "True" or status.get("phase") == "Succeeded"
+    message = "" if is_ready else pods.problem(item)[1]
+    since = ready.get("lastTransitionTime")
+    state: State = "ready" if is_ready else "waiting"
+    if "deletionTimestamp" in metadata:
+        state, since = "deleting", metadata["deletionTimestamp"]
+    return Node(
+        kind=kinds.POD.kind,
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        state=state,
+        summary="Deleting" if state == "deleting" else status.get("phase", "Pending") if is_ready else _reason(status),
+        message=message,
+        since=since or metadata["creationTimestamp"],
+    )
+
+
+def _reason(status: Object) -> str:
+    """What kubectl shows as a pod's status: the reason of the container that hangs, else the phase."""
+    for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        state = container.get("state", {})
+        reason: str = (state.get("waiting") or {}).get("reason", "")
+        ended = state.get("terminated") or {}
+        if ended.get("exitCode"):
+            reason = ended.get("reason", "Error")
+        if reason:
+            return reason
+    phase: str = status.get("phase", "Pending")
+    return "NotReady" if phase == "Running" else phase
+
+
+def _transition(item: Object, name: str) -> str | None:
+    found = next((one for one in item.get("status", {}).get("conditions", ()) if one["type"] == name), {})
+    when: str | None = found.get("lastTransitionTime")
+    return when
+
+
+def _place(item: Object) -> tuple[str, str]:
+    return item["metadata"]["namespace"], item["metadata"]["name"]
+
+
+def _owner(item: Object) -> str | None:
+    for reference in item["metadata"].get("ownerReferences", ()):
+        if reference.get("controller"):
+            uid: str = reference["uid"]
+            return uid
+    return None
+
+
+def _is_operator(item: Object) -> bool:
+    tags: dict[str, str] = item["metadata"].get("labels", {})
+    return tags.get("app.kubernetes.io/name") == labels.OPERATOR

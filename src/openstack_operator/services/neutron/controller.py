@@ -1,0 +1,205 @@
+"""Reconciles Neutron: from its database to an API that serves, the workers behind it, and the agent on the nodes.
+
+EndpointsReady ----------------------------------------------------------------------> RegistrationReady
+IdentityReady --+                                                                      (Keystone must serve)
+CacheReady -----+
+OVNReady -------+--> ConfigReady --+--> DatabaseSyncReady --+--> DeploymentReady
+(URLs of database and message bus) |                        +--> WorkersReady
+DatabaseReady ---------------------+   MessagingReady ------+
+SecretsReady + OVNReady --> AgentConfigReady --> AgentReady
+"""
+
+from __future__ import annotations
+
+from openstack_operator.kit import (
+    cache,
+    config,
+    credentials,
+    database,
+    endpoints,
+    identity,
+    jobs,
+    kinds,
+    messaging,
+    names,
+    pods,
+    releases,
+    requests,
+    watches,
+    workloads,
+    wsgi,
+)
+from openstack_operator.runtime import errors
+from openstack_operator.runtime import kinds as built_in
+from openstack_operator.runtime.controller import Controller, Scope, Step
+from openstack_operator.services.neutron import config as files
+from openstack_operator.services.neutron import resources
+from openstack_operator.services.neutron.types import KIND, NeutronSpec
+
+
+async def ensure_endpoints(scope: Scope[NeutronSpec]) -> None:
+    """The Services exist and the URLs are known."""
+    pod = resources.api_pod(scope.name, scope.spec, config.NONE)
+    internal, public = await endpoints.ensure(scope, pod, files.PORT, scope.spec.public_endpoint)
+    scope.facts["url.internal"] = scope.status["internalUrl"] = internal
+    scope.facts["url.public"] = scope.status["publicUrl"] = public
+
+
+async def ensure_secrets(scope: Scope[NeutronSpec]) -> None:
+    """The secret that signs guests' metadata requests exists."""
+    name = resources.metadata_secret(scope.name)
+    values = {"secret": credentials.generate()}
+    item = await credentials.ensure(scope, name, resources.SERVICE, values, keep=("secret",))
+    scope.facts["metadata.secret"] = credentials.decode(item)["secret"]
+    scope.facts["metadata.host"] = resources.metadata_host(scope.spec, scope.namespace)
+    scope.status["metadataSecret"] = name
+
+
+async def ensure_identity(scope: Scope[NeutronSpec]) -> None:
+    """Keystone's URLs are known, and the service user's password exists."""
+    await identity.ensure_user_secret(scope, resources.SERVICE, scope.spec.credentials.service_user)
+    await identity.observe(scope, scope.spec.keystone_ref.name)
+
+
+async def observe_cache(scope: Scope[NeutronSpec]) -> None:
+    """The Memcached servers are known."""
+    await cache.observe(scope, scope.spec.memcached_ref.name)
+
+
+async def observe_ovn(scope: Scope[NeutronSpec]) -> None:
+    """The addresses of OVN's databases are known."""
+    name = scope.spec.ovn_ref.name
+    status = requests.server(scope, kinds.OVN_NETWORK, name).get("status", {})
+    if not status.get("nbConnection") or not status.get("sbConnection"):
+        raise errors.Waiting("NoAddress", f"OVNNetwork {scope.namespace}/{name} has not published its addresses yet")
+    scope.facts["ovn.nb"], scope.facts["ovn.sb"] = status["nbConnection"], status["sbConnection"]
+
+
+async def ensure_database(scope: Scope[NeutronSpec]) -> None:
+    """The database and its user stand in MariaDB."""
+    schema, supplied = resources.schema(scope.name), scope.spec.credentials.database
+    await database.ensure(scope, resources.SERVICE, scope.spec.database_ref.name, schema, supplied=supplied)
+
+
+async def ensure_messaging(scope: Scope[NeutronSpec]) -> None:
+    """The virtual host and its user stand in RabbitMQ."""
+    supplied = scope.spec.credentials.messaging
+    await messaging.ensure(scope, resources.SERVICE, scope.spec.messaging_ref.name, scope.name, supplied=supplied)
+
+
+async def ensure_config(scope: Scope[NeutronSpec]) -> None:
+    """The configuration is valid and written."""
+    # Both URLs are known before their servers have set up what they point to, so the schema need not wait for the
+    # message bus.
+    for fact, kind, ref in (
+        ("database.url", kinds.MARIADB, scope.spec.database_ref),
+        ("messaging.url", kinds.RABBITMQ, scope.spec.messaging_ref),
+    ):
+        if fact not in scope.facts:
+            raise errors.Waiting("NoURL", f"{kind.kind} {scope.namespace}/{ref.name} is not known yet")
+    custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    release = releases.load(scope.spec.openstack_release)
+    scope.facts["sources"] = await config.ensure(
+        scope,
+        resources.SERVICE,
+        [config.File(files.CONF, files.rows(release), custom)],
+        whole={wsgi.FILE: resources.uwsgi()},
+        scripts={wsgi.START_NAME: wsgi.START},
+        defaults=files.DEFAULTS,
+    )
+
+
+async def ensure_db_sync(scope: Scope[NeutronSpec]) -> None:
+    """The schema is current."""
+    pod = resources.db_sync_pod(scope.name, scope.spec, scope.facts["sources"])
+    await jobs.ensure(scope, pod, "db-sync")
+
+
+async def ensure_deployment(scope: Scope[NeutronSpec]) -> None:
+    """Every API pod runs the current configuration and serves."""
+    pod = resources.api_pod(scope.name, scope.spec, scope.facts["sources"])
+    await workloads.ensure_deployment(scope, pod, names.api_service(scope.name), scope.spec.replicas)
+
+
+async def ensure_workers(scope: Scope[NeutronSpec]) -> None:
+    """RPC server, periodic workers and OVN's maintenance worker run."""
+    items = []
+    for name, (pod, replicas) in resources.workers(scope.name, scope.spec, scope.facts["sources"]).items():
+        await workloads.ensure_budget(scope, pod, name, replicas)
+        items.append(await scope.apply(built_in.DEPLOYMENT, workloads.deployment(pod, name, replicas)))
+    for item in items:
+        workloads.wait(scope, built_in.DEPLOYMENT, item)
+
+
+async def ensure_agent_config(scope: Scope[NeutronSpec]) -> None:
+    """The agent's configuration is valid and written."""
+    custom = (("spec.agent.customServiceConfig", scope.spec.agent.custom_service_config),)
+    scope.facts["agent.sources"] = await config.ensure(
+        scope,
+        resources.SERVICE,
+        [config.File(files.AGENT_CONF, files.AGENT_ROWS, custom)],
+        scripts={files.AGENT_START_NAME: files.AGENT_START},
+        defaults=files.DEFAULTS,
+        instance=resources.agent_instance(scope.name),
+    )
+
+
+async def ensure_agent(scope: Scope[NeutronSpec]) -> None:
+    """The agent runs on every node that runs guests."""
+    pod = resources.agent_pod(scope.name, scope.spec, scope.facts["agent.sources"])
+    body = workloads.daemon_set(pod, resources.agent_instance(scope.name))
+    workloads.wait(scope, built_in.DAEMONSET, await scope.apply(built_in.DAEMONSET, body))
+
+
+async def ensure_registration(scope: Scope[NeutronSpec]) -> None:
+    """The service user and the catalogue's entry stand in Keystone."""
+    endpoint = resources.endpoint(scope.facts["url.internal"], scope.facts["url.public"])
+    await identity.register(scope, scope.spec.keystone_ref.name, (endpoint,), scope.spec.region)
+
+
+async def finalize(scope: Scope[NeutronSpec]) -> None:
+    """Takes the service out of Keystone, and drops database and virtual host."""
+    entry = (resources.SERVICE, files.SERVICE_TYPE)
+    await identity.unregister(scope, scope.spec.keystone_ref.name, (entry,))
+    await messaging.drop(scope, scope.spec.messaging_ref.name, scope.name)
+    await database.drop(scope, scope.spec.database_ref.name, resources.schema(scope.name))
+
+
+CONTROLLER = Controller(
+    kind=KIND,
+    steps=(
+        Step("EndpointsReady", ensure_endpoints, needs=()),
+        Step("SecretsReady", ensure_secrets, needs=()),
+        Step("IdentityReady", ensure_identity, needs=()),
+        Step("CacheReady", observe_cache, needs=()),
+        Step("OVNReady", observe_ovn, needs=()),
+        Step("DatabaseReady", ensure_database, needs=()),
+        Step("MessagingReady", ensure_messaging, needs=()),
+        Step("ConfigReady", ensure_config, needs=("IdentityReady", "CacheReady", "OVNReady")),
+        Step("DatabaseSyncReady", ensure_db_sync, needs=("ConfigReady", "DatabaseReady")),
+        Step("DeploymentReady", ensure_deployment, needs=("DatabaseSyncReady", "MessagingReady")),
+        Step("WorkersReady", ensure_workers, needs=("DatabaseSyncReady", "MessagingReady")),
+        Step("AgentConfigReady", ensure_agent_config, needs=("SecretsReady", "OVNReady")),
+        Step("AgentReady", ensure_agent, needs=("AgentConfigReady",)),
+        Step("RegistrationReady", ensure_registration, needs=("EndpointsReady", "IdentityReady")),
+    ),
+    owns=(
+        built_in.CONFIGMAP,
+        built_in.SECRET,
+        built_in.SERVICE,
+        built_in.DEPLOYMENT,
+        built_in.DAEMONSET,
+        built_in.PDB,
+        built_in.JOB,
+    ),
+    watches=(
+        pods.watch(kinds.NEUTRON.kind),
+        watches.referenced(kinds.KEYSTONE, kinds.NEUTRON, "keystoneRef"),
+        watches.referenced(kinds.MARIADB, kinds.NEUTRON, "databaseRef"),
+        watches.referenced(kinds.RABBITMQ, kinds.NEUTRON, "messagingRef"),
+        watches.referenced(kinds.MEMCACHED, kinds.NEUTRON, "memcachedRef"),
+        watches.referenced(kinds.OVN_NETWORK, kinds.NEUTRON, "ovnRef"),
+    ),
+    reads=(built_in.NODE,),
+    finalize=finalize,
+)

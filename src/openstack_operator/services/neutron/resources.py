@@ -1,0 +1,183 @@
+"""The pods of a Neutron: pure functions of spec and facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from openstack_operator.kit import config, identity, kinds, names, releases, settings, workloads, wsgi
+from openstack_operator.kit.types import PodSettings
+from openstack_operator.services.neutron.config import (
+    AGENT_CONF,
+    AGENT_START_NAME,
+    CONF,
+    METADATA_SOCKET,
+    PORT,
+    SERVICE_TYPE,
+    STATE,
+)
+from openstack_operator.services.neutron.types import NeutronSpec
+
+UID = 42435
+SERVICE = "neutron"
+AMQP_PORT = 5672
+WRITABLE = ("/tmp", STATE)
+
+NODE_STATE = "/var/lib/openstack/neutron"
+"""On the node: configuration and pid files of the metadata proxies, beside the namespaces that outlive the pod."""
+
+_AGENT: Mapping[str, Any] = {
+    # Namespaces that the agent makes must be seen by the node and by the next pod. Kubernetes offers such a mount
+    # (Bidirectional) to privileged containers only.
+    "privileged": True,
+    "readOnlyRootFilesystem": True,
+    "runAsUser": 0,
+    "runAsGroup": 0,
+}
+
+
+def schema(instance: str) -> str:
+    """Name of the database, of its user, and of the virtual host's user."""
+    return instance.replace("-", "_")
+
+
+def metadata_secret(instance: str) -> str:
+    """The Secret whose key ``secret`` Nova shares."""
+    return names.join(instance, "metadata")
+
+
+def agent_instance(instance: str) -> str:
+    """Prefix of the agent's configuration, which is its own: nodes need no database password."""
+    return names.workload(instance, "ovn-agent")
+
+
+def metadata_host(spec: NeutronSpec, namespace: str) -> str:
+    host = spec.nova_metadata_host
+    return host if "." in host else names.dns(host, namespace)
+
+
+def _image(spec: NeutronSpec, role: str, override: str | None) -> str:
+    release = releases.load(spec.openstack_release)
+    return releases.image(release, role, spec.images, settings.image_source(), override)
+
+
+def _pod(
+    instance: str,
+    spec: NeutronSpec,
+    sources: config.Sources,
+    component: str,
+    container: workloads.Container,
+    own: PodSettings | None = None,
+) -> workloads.Pod:
+    own = own or PodSettings(
+        node_selector=spec.node_selector,
+        tolerations=spec.tolerations,
+        topology_spread_constraints=spec.topology_spread_constraints,
+    )
+    return workloads.Pod(
+        service=SERVICE,
+        instance=instance,
+        component=component,
+        owner_kind=kinds.NEUTRON.kind,
+        image=_image(spec, "neutron-server", own.container_image or spec.container_image),
+        user=UID,
+        settings=own,
+        sources=sources,
+        writable=WRITABLE,
+        containers=(container,),
+    )
+
+
+def api_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> workloads.Pod:
+    """The pods that serve the API."""
+    container = wsgi.container(
+        "neutron-api",
+        PORT,
+        "/healthcheck",
+        env={"OS_NEUTRON_CONFIG_DIR": config.MERGED, "OS_NEUTRON_CONFIG_FILES": CONF},
+        memory="256Mi",
+    )
+    return _pod(instance, spec, sources, "api", container, spec)
+
+
+def uwsgi() -> str:
+    # Neutron tells its own restarts from those of others by the server's start time.
+    return wsgi.ini("neutron.wsgi.api", PORT, extra=("start-time = %t",))
+
+
+def db_sync_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> workloads.Pod:
+    """The Job that brings the schema up to date."""
+    command = ("neutron-db-manage", f"--config-file={config.MERGED}/{CONF}", "upgrade", "heads")
+    container = workloads.Container(name="db-sync", command=command, env={"HOME": "/tmp", "XDG_CACHE_HOME": "/tmp"})
+    return _pod(instance, spec, sources, "db-sync", container)
+
+
+def _daemon(program: str, memory: str, probe: Mapping[str, Any] | None = None) -> workloads.Container:
+    return workloads.Container(
+        name=program,
+        command=(program, f"--config-file={config.MERGED}/{CONF}"),
+        env={"HOME": "/tmp", "XDG_CACHE_HOME": "/tmp"},
+        probe=probe,
+        cpu="20m",
+        memory=memory,
+    )
+
+
+def workers(instance: str, spec: NeutronSpec, sources: config.Sources) -> dict[str, tuple[workloads.Pod, int]]:
+    """Pod and replicas of the daemons beside the API, by the workload's name."""
+    rpc = _daemon("neutron-rpc-server", "256Mi", workloads.connected_probe(AMQP_PORT))
+    # Both take the work that only one may do under a lock in the database; nobody waits for them.
+    periodic = _daemon("neutron-periodic-workers", "256Mi")
+    maintenance = _daemon("neutron-ovn-maintenance-worker", "256Mi")
+    # Users who stop the API mean the service.
+    single = min(spec.replicas, 1)
+    return {
+        names.workload(instance, component): (_pod(instance, spec, sources, component, container, own), replicas)
+        for component, container, own, replicas in (
+            ("rpc-server", rpc, spec.rpc_server, spec.rpc_server.replicas if spec.replicas else 0),
+            ("periodic-workers", periodic, None, single),
+            ("ovn-maintenance-worker", maintenance, None, single),
+        )
+    }
+
+
+def agent_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> workloads.Pod:
+    """The agent on a node."""
+    program = releases.load(spec.openstack_release).option("metadata_agent")
+    container = workloads.Container(
+        name=program,
+        command=("sh", f"{config.SCRIPTS}/{AGENT_START_NAME}", program, f"--config-file={config.MERGED}/{AGENT_CONF}"),
+        env={"HOME": "/tmp", "XDG_CACHE_HOME": "/tmp"},
+        # The node's name in Kubernetes is the name of its hypervisor and its chassis, whatever its host name is.
+        env_from_fields={"OS_DEFAULT__HOST": "spec.nodeName"},
+        security=_AGENT,
+        # The kernel lists the socket while somebody listens on it.
+        probe=workloads.exec_probe("grep", "-q", f" {METADATA_SOCKET}$", "/proc/net/unix"),
+        cpu="20m",
+        memory="200Mi",
+        mounts=(
+            {"name": "netns", "mountPath": "/run/netns", "mountPropagation": "Bidirectional"},
+            {"name": "state", "mountPath": STATE},
+        ),
+    )
+    return workloads.Pod(
+        service=SERVICE,
+        instance=instance,
+        component="ovn-agent",
+        owner_kind=kinds.NEUTRON.kind,
+        image=_image(spec, "neutron-ovn-agent", spec.agent.container_image),
+        user=None,
+        settings=spec.agent,
+        sources=sources,
+        host_network=True,
+        containers=(container,),
+        volumes=(
+            {"name": "netns", "hostPath": {"path": "/run/netns", "type": "DirectoryOrCreate"}},
+            {"name": "state", "hostPath": {"path": NODE_STATE, "type": "DirectoryOrCreate"}},
+        ),
+    )
+
+
+def endpoint(internal: str, public: str) -> identity.Endpoint:
+    """The entry in the catalogue."""
+    return identity.Endpoint(SERVICE, SERVICE_TYPE, "OpenStack Networking", internal, public)

@@ -1,0 +1,85 @@
+"""The Neutron kind."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from openstack_operator.kit import kinds, names
+from openstack_operator.kit.types import (
+    Configurable,
+    Entry,
+    MessagingClientInstance,
+    PodSettings,
+    Ref,
+    ServiceStatus,
+    ServiceTemplate,
+    Workload,
+)
+from openstack_operator.runtime.kinds import Column, Kind
+from openstack_operator.runtime.schema import Labels
+
+VlanRange = Annotated[str, Field(pattern=r"^[^\s:,]+(:[0-9]{1,4}:[0-9]{1,4})?$", max_length=80)]
+
+
+class NeutronAgent(PodSettings, Configurable):
+    """The agent on every node that runs guests: it gives them their metadata."""
+
+    node_selector: Labels = {"openstack.k8s.io/compute": "true"}
+    """Nodes that run guests; they need a chassis of the OVN network. Sets nodeSelector of the DaemonSet."""
+
+
+class NeutronTemplate(ServiceTemplate):
+    """A network service."""
+
+    mechanism: Literal["ovn"] = "ovn"
+    """How networks are made. Sets [ml2] mechanism_drivers in neutron.conf."""
+    distributed_floating_ips: bool = True
+    """Whether traffic of floating addresses enters and leaves at the guest's own node instead of a gateway. Sets [ovn]
+    enable_distributed_floating_ip in neutron.conf."""
+    physical_network_mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
+    """Largest packet that the network between nodes carries, in bytes; networks of tenants get less, for the tunnel's
+    header. Sets [DEFAULT] global_physnet_mtu in neutron.conf."""
+    vlan_ranges: Annotated[tuple[VlanRange, ...], Field(max_length=64)] = ()
+    """Physical networks that carry VLANs, such as `physnet1` or `physnet1:100:199` (what tenants may use). Sets
+    [ml2_type_vlan] network_vlan_ranges in neutron.conf."""
+    rpc_server: Workload = Workload()
+    """The server of agents' and other services' calls. Sets the Deployment `<name>-rpc-server`."""
+    agent: NeutronAgent = NeutronAgent()
+    """The agent on the nodes. Sets the DaemonSet `<name>-ovn-agent`."""
+
+
+class NeutronEntry(Entry, NeutronTemplate):
+    """The network service of a control plane."""
+
+
+class NeutronSpec(NeutronTemplate, MessagingClientInstance):
+    """A network service and where it belongs."""
+
+    ovn_ref: Ref = Ref(name="ovn")
+    """The OVNNetwork object that carries the networks. Sets [ovn] ovn_nb_connection and ovn_sb_connection."""
+    nova_metadata_host: Annotated[str, Field(min_length=1, max_length=253)] = "nova-metadata"
+    """Service of the same namespace, or host name with dots, that serves guests' metadata. Sets [DEFAULT]
+    nova_metadata_host of the agent."""
+
+
+class NeutronStatus(ServiceStatus):
+    """What the operator observed of the network service."""
+
+    metadata_secret: str | None = None
+    """Secret whose key `secret` signs metadata requests: Nova must know it."""
+
+
+KIND = Kind(
+    resource=kinds.NEUTRON,
+    spec=NeutronSpec,
+    status=NeutronStatus,
+    description="OpenStack Networking.",
+    columns=(
+        Column("Replicas", ".spec.replicas", "integer", description="Number of API pods."),
+        Column("URL", ".status.publicUrl", description="Public URL."),
+    ),
+    scale=True,
+    max_name_length=names.INSTANCE_LENGTH,
+)

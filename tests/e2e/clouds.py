@@ -1,0 +1,178 @@
+"""Clouds of the end-to-end tests: the one that `./up` makes, and small ones with nothing but an identity service, which
+tests may break and delete. Waiting and asking Kubernetes is in `clusters`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import openstack
+import yaml
+from clusters import Cluster, Object, condition
+
+CONTROL_PLANE = "openstackcontrolplanes"
+API_VERSION = "openstack.k8s.io/v1alpha1"
+INTERNAL_SERVICES = ("mariadb", "rabbitmq", "memcached")
+
+READY_SECONDS = 240
+
+# Every character that some quoting rule on the way (shell, INI, URL, SQL, YAML, oslo.config's $) has a meaning for.
+DIFFICULT_PASSWORD = "-$%@/#+\"' :é\\${x}%(y)s;&=?"
+
+
+@dataclass
+class Cloud:
+    """A control plane in a namespace."""
+
+    cluster: Cluster
+    namespace: str
+    name: str = "openstack"
+    clouds_yaml: Path = field(default_factory=Path)
+    connection: Any = None
+
+    # --- its object ---------------------------------------------------------------------------------------------------
+
+    @property
+    def object(self) -> Object:
+        return self.cluster.get(CONTROL_PLANE, self.name, self.namespace)
+
+    def set(self, **spec: Any) -> None:
+        """Merges into the spec."""
+        self.cluster.patch(CONTROL_PLANE, self.name, self.namespace, {"spec": spec})
+
+    def until_ready(self, seconds: float = READY_SECONDS) -> Object:
+        return self.cluster.until_ready(CONTROL_PLANE, self.name, self.namespace, seconds)
+
+    def until_stalled(self, *texts: str, seconds: float = 60) -> Object:
+        """Waits for Stalled, with all of the texts in its message."""
+
+        def is_met(item: Object | None) -> bool:
+            stalled = condition(item, "Stalled")
+            return (
+                item is not None
+                and stalled["status"] == "True"
+                and stalled["observedGeneration"] == item["metadata"]["generation"]
+                and all(text in stalled["message"] for text in texts)
+            )
+
+        item = self.cluster.until(CONTROL_PLANE, self.name, self.namespace, is_met, f"Stalled with {texts}", seconds)
+        assert item is not None
+        return item
+
+    def pods(self) -> dict[str, tuple[str, int]]:
+        """uid and restarts of each pod that serves, by name."""
+        return {
+            pod["metadata"]["name"]: (
+                pod["metadata"]["uid"],
+                sum(one["restartCount"] for one in pod["status"].get("containerStatuses", [])),
+            )
+            for pod in self.cluster.items("pods", self.namespace)
+            if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
+        }
+
+    def children(self) -> list[Object]:
+        """Everything that an object of ours controls, ours included."""
+        ours = {(item["kind"], item["metadata"]["name"]) for item in self.cluster.ours(self.namespace)}
+        kinds = "configmaps,secrets,services,serviceaccounts,deployments,statefulsets,daemonsets,jobs,cronjobs,roles"
+        found = self.cluster.items(f"{kinds},rolebindings,poddisruptionbudgets", self.namespace)
+        return [item for item in [*found, *self.cluster.ours(self.namespace)] if _owner(item) in ours]
+
+    # --- its users ----------------------------------------------------------------------------------------------------
+
+    def secret(self, name: str) -> dict[str, str]:
+        data = self.cluster.get("secrets", name, self.namespace).get("data") or {}
+        return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+    def log_in(self, directory: Path) -> None:
+        """Writes clouds.yaml as a user would get it, and connects from outside the cluster."""
+        directory.mkdir(parents=True, exist_ok=True)
+        self.clouds_yaml = directory / "clouds.yaml"
+        self.clouds_yaml.touch(mode=0o600)
+        self.clouds_yaml.write_text(self.secret(self.object["status"]["adminSecret"])["clouds.yaml"])
+        login = yaml.safe_load(self.clouds_yaml.read_text())["clouds"]["openstack"]
+        auth = login.pop("auth")
+        # No files but ours: the machine may have a clouds.yaml of its own.
+        self.connection = openstack.connect(load_yaml_config=False, load_envvars=False, **login, **auth)
+
+    def token(self) -> str:
+        """A new token; proves that Keystone, its database, its keys and the password work."""
+        self.connection.session.invalidate()
+        token: str = self.connection.session.get_token()
+        return token
+
+    def openstack(self, *arguments: str) -> str:
+        """Output of the openstack command on this machine."""
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+        environment |= {"OS_CLIENT_CONFIG_FILE": str(self.clouds_yaml), "OS_CLOUD": "openstack"}
+        program = Path(sys.executable).with_name("openstack")
+        done = subprocess.run(
+            [str(program), *arguments], check=False, capture_output=True, text=True, env=environment, timeout=120
+        )
+        assert done.returncode == 0, f"openstack {' '.join(arguments)}: {done.stderr.strip()[-2000:]}"
+        return done.stdout
+
+    def openstack_json(self, *arguments: str) -> Any:
+        return json.loads(self.openstack(*arguments, "-f", "json"))
+
+
+def _owner(item: Object) -> tuple[str, str]:
+    references = item["metadata"].get("ownerReferences", [])
+    return next(((one["kind"], one["name"]) for one in references if one.get("controller")), ("", ""))
+
+
+def services(cluster: Cluster) -> dict[str, Object]:
+    """Schema of each service that a control plane can have, by the name of its field."""
+    crd = json.loads(cluster.kubectl("get", "crd", f"{CONTROL_PLANE}.openstack.k8s.io", "-o", "json"))
+    fields: dict[str, Object] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    return {
+        name: schema
+        for name, schema in fields.items()
+        if name in INTERNAL_SERVICES or "enabled" in schema.get("properties", {})
+    }
+
+
+def small(cluster: Cluster, namespace: str, enabled: tuple[str, ...] = ("keystone",), **spec: Any) -> list[Object]:
+    """Namespace and control plane with only these services. Whatever services there will be, they are switched off."""
+    off = {
+        name: {"enabled": False}
+        for name, schema in services(cluster).items()
+        if name not in enabled and "enabled" in schema.get("properties", {})
+    }
+    host = next(
+        one["address"]
+        for one in cluster.items("nodes")[0]["status"]["addresses"]
+        if one["type"] == "InternalIP"
+    )
+    whole = {"publicEndpoint": {"type": "NodePort", "host": host}, "mariadb": {"bufferPoolMebibytes": 64}, **off}
+    for name, value in spec.items():
+        whole[name] = {**whole.get(name, {}), **value} if isinstance(value, dict) else value
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {
+            "apiVersion": API_VERSION,
+            "kind": "OpenStackControlPlane",
+            "metadata": {"name": "small", "namespace": namespace},
+            "spec": whole,
+        },
+    ]
+
+
+def secret(namespace: str, name: str, **values: str | bytes) -> Object:
+    data = {
+        key: base64.b64encode(value if isinstance(value, bytes) else value.encode()).decode()
+        for key, value in values.items()
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        "type": "Opaque",
+        "data": data,
+    }

@@ -1,0 +1,153 @@
+"""Fixtures of the end-to-end tests: the cloud of `./up`, and a small cloud that tests may break.
+
+The session runs `./up` first, which is quick where a cloud is up. With OPENSTACK_OPERATOR_E2E_AS_IS=1 it takes the cloud
+as it stands: for work on the tests. Whatever fails is followed by the state of the clouds at that moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import clouds  # the path is set above
+from clusters import API_GROUPS, Cluster, ClusterError
+from machine import Snapshot
+
+from openstack_operator.embedded import paths
+
+ROOT = HERE.parents[1]
+AS_IS = "OPENSTACK_OPERATOR_E2E_AS_IS"
+UP_SECONDS = 1800
+SMALL_NAMESPACE = "e2e-small"
+
+# The cheap and harmless first, what breaks things later, what takes everything away at the very end.
+ORDER = ("cloud", "kubectl", "hygiene", "bad_input", "repair", "delete", "down")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """End-to-end tests are marked, and run after all others in an order of their own."""
+
+    def rank(item: pytest.Item) -> int:
+        if item.path.parent != HERE:
+            return -1
+        return ORDER.index(item.path.stem.removeprefix("test_"))
+
+    for item in items:
+        if rank(item) >= 0:
+            item.add_marker(pytest.mark.e2e)
+            # The client libraries warn about each other; what our own code warns about is an error elsewhere.
+            for category in ("DeprecationWarning", "PendingDeprecationWarning", "ResourceWarning", "FutureWarning"):
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{category}"))
+    items.sort(key=rank)
+
+
+@dataclass(frozen=True)
+class Start:
+    """How the session found the machine, and what `./up` said."""
+
+    before: Snapshot
+    was_up: bool
+    output: str
+
+
+@pytest.fixture(scope="session")
+def start() -> Start:
+    """The cloud is up."""
+    where = paths.default()
+    was_up = where.kubeconfig.exists()
+    before = Snapshot.take(where)
+    if was_up and os.environ.get(AS_IS):
+        return Start(before, was_up, "")
+    done = subprocess.run(
+        [str(ROOT / "up")], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        stdin=subprocess.DEVNULL, timeout=UP_SECONDS,
+    )  # fmt: skip
+    print(done.stdout)
+    assert done.returncode == 0, f"./up: exit code {done.returncode}: {done.stdout[-3000:]}"
+    return Start(before, was_up, done.stdout)
+
+
+@pytest.fixture(scope="session")
+def cluster(start: Start) -> Cluster:
+    where = paths.default()
+    return Cluster(kubectl_program=where.tools / "kubectl", kubeconfig=where.kubeconfig, state=where.state)
+
+
+@pytest.fixture(scope="session")
+def cloud(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> clouds.Cloud:
+    """The cloud of `./up`, Ready, with a connection from outside the cluster. Do not break it."""
+    found = clouds.Cloud(cluster, "openstack")
+    found.until_ready()
+    found.log_in(tmp_path_factory.mktemp("openstack"))
+    return found
+
+
+@pytest.fixture(scope="session")
+def small_cloud(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[clouds.Cloud]:
+    """A cloud with an identity service only, whose passwords the user brought, and they are difficult ones. Tests may
+    break it, if they mend it again."""
+    found = clouds.Cloud(cluster, SMALL_NAMESPACE, "small")
+    namespace, control_plane = clouds.small(
+        cluster,
+        SMALL_NAMESPACE,
+        keystone={
+            "adminPasswordSecretRef": {"name": "brought", "key": "admin"},
+            "credentials": {"database": {"name": "brought", "key": "database"}},
+        },
+    )
+    password = clouds.DIFFICULT_PASSWORD
+    brought = clouds.secret(SMALL_NAMESPACE, "brought", admin=password, database=f"{password}db")
+    cluster.apply(namespace, brought, control_plane)
+    found.until_ready()
+    found.log_in(tmp_path_factory.mktemp("small"))
+    yield found
+    remove_namespace(cluster, SMALL_NAMESPACE)
+
+
+@pytest.fixture
+def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace of the test's own, without a control plane."""
+    name = f"e2e-{abs(hash(request.node.nodeid)):x}"[:20]
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield name
+    remove_namespace(cluster, name)
+
+
+def remove_namespace(cluster: Cluster, name: str) -> None:
+    """Our objects first: a namespace that is going lets nobody finish."""
+    for kind in (clouds.CONTROL_PLANE, *(one for one in cluster.kinds_in() if one.partition(".")[2] in API_GROUPS)):
+        cluster.kubectl("delete", kind, "--all", "-n", name, "--timeout=120s")
+    cluster.kubectl("delete", "namespace", name, "--timeout=120s", "--ignore-not-found")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
+    """A failure tells what the clouds wait for."""
+    report = yield
+    if report.failed and item.path.parent == HERE:
+        arguments = getattr(item, "funcargs", {})
+        where = arguments.get("cluster") or next(
+            (one.cluster for one in arguments.values() if isinstance(one, clouds.Cloud)), None
+        )
+        names = {one.namespace for one in arguments.values() if isinstance(one, clouds.Cloud)}
+        names |= {arguments["namespace"]} if "namespace" in arguments else set()
+        tell: Callable[[str, str], None] = lambda title, text: report.sections.append((title, text))  # noqa: E731
+        for name in sorted(names):
+            with contextlib.suppress(ClusterError, subprocess.TimeoutExpired):
+                tell(f"state of namespace {name}", where.diagnosis(name))
+        if where is not None:
+            with contextlib.suppress(ClusterError, subprocess.TimeoutExpired):
+                tell("operator's log", where.operator_log())
+    return report
