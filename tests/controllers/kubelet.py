@@ -73,9 +73,7 @@ class Kubelet:
         status = self.statuses.get(what, _well)(pod)
         path = kinds.POD.path(self._namespace, pod["metadata"]["name"], "status")
         try:
-            await self._api.request(
-                "PATCH", path, body={"status": status}, content_type="application/merge-patch+json"
-            )
+            await self._api.request("PATCH", path, body={"status": status}, content_type="application/merge-patch+json")
         except errors.ApiError as problem:
             if problem.status != 404:
                 raise

@@ -1,5 +1,5 @@
-"""Nova and the kinds of its parts, from the requests to others down to the pods; what needs a real Nova is tested in the
-embedded cloud. MariaDB's, RabbitMQ's, Memcached's and Keystone's part is played by the test."""
+"""Nova and the kinds of its parts, from the requests to others down to the pods; what needs a real Nova is tested in
+the embedded cloud. MariaDB's, RabbitMQ's, Memcached's and Keystone's part is played by the test."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ async def test_the_virtualisation_is_read_from_what_the_init_container_said(worl
         ]
         return status
 
-    world.node.statuses["nova/compute"] = said
+    world.node.hold("nova/compute")
     node = f"node-{world.namespace}"
     await world.api.create(kinds.NODE, {"metadata": {"name": node, "labels": {"test": world.namespace}}})
     # The taint of a node whose kubelet has not said anything yet.
@@ -175,6 +175,14 @@ async def test_the_virtualisation_is_read_from_what_the_init_container_said(worl
             "tolerations": tolerations,
         }
         await world.create(ours.NOVA_COMPUTE, "alone", spec)
+        await world.until(kinds.DAEMONSET, lambda item: item and item["status"].get("currentNumberScheduled"), "alone")
+        (pod,) = [one for one in await world.all(kinds.POD) if kubelet.component(one) == "nova/compute"]
+        binding = {"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": node}}
+        binding["metadata"] = {"name": pod["metadata"]["name"]}
+        path = kinds.POD.path(world.namespace, pod["metadata"]["name"], "binding")
+        await world.api.request("POST", path, body=binding)
+        await world.node.release("nova/compute")
+        await world.patch(kinds.POD, pod["metadata"]["name"], {"status": said(pod)}, "status")
         item = await world.until_ready(ours.NOVA_COMPUTE, "alone")
         assert item["status"]["virtType"] == "qemu"
         assert item["status"]["hosts"] == [{"name": node, "virtType": "qemu", "reason": "there is no /dev/kvm"}]

@@ -161,6 +161,45 @@ class World:
             granted.append({"name": request["name"], "user": user, "secretHash": known})
         await self.patch(resource, name, {"status": {field: granted}}, "status")
 
+    async def play_servers(self) -> None:
+        """Grants every request to every MariaDB and RabbitMQ of the namespace, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for resource, field in ((ours.MARIADB, "databases"), (ours.RABBITMQ, "vhosts")):
+                group.create_task(self._play(resource, field))
+
+    async def _play(self, resource: kinds.Resource, field: str) -> None:
+        while True:
+            async for page in self.api.list_pages(resource, self.namespace, {}):
+                for item in page["items"]:
+                    await self.grant(resource, field, item["metadata"]["name"])
+            version = page["metadata"]["resourceVersion"]
+            async with contextlib.aclosing(self.api.watch(resource, self.namespace, {}, version)) as stream:
+                async for event in stream:
+                    if event["type"] in ("ADDED", "MODIFIED"):
+                        wanted = {one["name"] for one in event["object"]["spec"].get(field, [])}
+                        stands = {one["name"] for one in event["object"].get("status", {}).get(field, [])}
+                        if wanted != stands:
+                            await self.grant(resource, field, event["object"]["metadata"]["name"])
+
+    async def set_ready(
+        self, resource: kinds.Resource, name: str, status: str = "True", reason: str = "Ready", message: str = ""
+    ) -> None:
+        """Does what the object's own controller does, where that one does not run: writes its Ready condition, and
+        Stalled when the status is `Stalled`."""
+        item = await self.until(resource, lambda item: item is not None, name)
+        is_stalled = status == "Stalled"
+        common = {
+            "reason": reason,
+            "message": message,
+            "observedGeneration": item["metadata"]["generation"],
+            "lastTransitionTime": conditions.now(),
+        }
+        found = [
+            {"type": "Ready", "status": "False" if is_stalled else status, **common},
+            {"type": "Stalled", "status": "True" if is_stalled else "False", **common},
+        ]
+        await self.patch(resource, name, {"status": {"conditions": found}}, "status")
+
     # --- operators --------------------------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager

@@ -5,17 +5,17 @@ tests may break and delete. Waiting and asking Kubernetes is in `clusters`.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import openstack
 import yaml
-from clusters import Cluster, Object, condition
+from clusters import API_GROUPS, Cluster, Object, condition, owner
 
 CONTROL_PLANE = "openstackcontrolplanes"
 API_VERSION = "openstack.k8s.io/v1alpha1"
@@ -27,14 +27,14 @@ READY_SECONDS = 240
 DIFFICULT_PASSWORD = "-$%@/#+\"' :é\\${x}%(y)s;&=?"
 
 
-@dataclass
+@dataclasses.dataclass
 class Cloud:
     """A control plane in a namespace."""
 
     cluster: Cluster
     namespace: str
     name: str = "openstack"
-    clouds_yaml: Path = field(default_factory=Path)
+    clouds_yaml: Path = dataclasses.field(default_factory=Path)
     connection: Any = None
 
     # --- its object ---------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class Cloud:
         ours = {(item["kind"], item["metadata"]["name"]) for item in self.cluster.ours(self.namespace)}
         kinds = "configmaps,secrets,services,serviceaccounts,deployments,statefulsets,daemonsets,jobs,cronjobs,roles"
         found = self.cluster.items(f"{kinds},rolebindings,poddisruptionbudgets", self.namespace)
-        return [item for item in [*found, *self.cluster.ours(self.namespace)] if _owner(item) in ours]
+        return [item for item in [*found, *self.cluster.ours(self.namespace)] if owner(item) in ours]
 
     # --- its users ----------------------------------------------------------------------------------------------------
 
@@ -122,19 +122,15 @@ class Cloud:
         return json.loads(self.openstack(*arguments, "-f", "json"))
 
 
-def _owner(item: Object) -> tuple[str, str]:
-    references = item["metadata"].get("ownerReferences", [])
-    return next(((one["kind"], one["name"]) for one in references if one.get("controller")), ("", ""))
-
-
 def services(cluster: Cluster) -> dict[str, Object]:
     """Schema of each service that a control plane can have, by the name of its field."""
     crd = json.loads(cluster.kubectl("get", "crd", f"{CONTROL_PLANE}.openstack.k8s.io", "-o", "json"))
-    fields: dict[str, Object] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    fields: dict[str, Object] = schema["properties"]["spec"]["properties"]
     return {
-        name: schema
-        for name, schema in fields.items()
-        if name in INTERNAL_SERVICES or "enabled" in schema.get("properties", {})
+        name: field
+        for name, field in fields.items()
+        if name in INTERNAL_SERVICES or "enabled" in field.get("properties", {})
     }
 
 
@@ -146,9 +142,7 @@ def small(cluster: Cluster, namespace: str, enabled: tuple[str, ...] = ("keyston
         if name not in enabled and "enabled" in schema.get("properties", {})
     }
     host = next(
-        one["address"]
-        for one in cluster.items("nodes")[0]["status"]["addresses"]
-        if one["type"] == "InternalIP"
+        one["address"] for one in cluster.items("nodes")[0]["status"]["addresses"] if one["type"] == "InternalIP"
     )
     whole = {"publicEndpoint": {"type": "NodePort", "host": host}, "mariadb": {"bufferPoolMebibytes": 64}, **off}
     for name, value in spec.items():
@@ -176,3 +170,11 @@ def secret(namespace: str, name: str, **values: str | bytes) -> Object:
         "type": "Opaque",
         "data": data,
     }
+
+
+def remove_namespace(cluster: Cluster, name: str) -> None:
+    """Our objects first: a namespace that is going lets nobody finish."""
+    ours = [kind for kind in cluster.kinds_in() if kind.partition(".")[2] in API_GROUPS]
+    for kinds in (CONTROL_PLANE, ",".join(ours)):
+        cluster.kubectl("delete", kinds, "--all", "-n", name, "--timeout=120s", seconds=150)
+    cluster.kubectl("delete", "namespace", name, "--timeout=120s", "--ignore-not-found", seconds=150)

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster as the end-to-end tests see it: through kubectl, with waits that are watches and that say what is
+"""A Kubernetes cluster as the end-to-end tests see it: through kubectl, with waits that are watches and say what is
 unmet when their time is over. Knows Kubernetes and nothing of OpenStack; `clouds` has the rest.
 """
 
@@ -194,7 +194,7 @@ class Cluster:
     def until_gone(self, resource: str, name: str, namespace: str, seconds: float = 120) -> None:
         self.until(resource, name, namespace, lambda item: item is None, "gone", seconds)
 
-    # --- what a person would look at after a failure --------------------------------------------------------------------
+    # --- what a person would look at after a failure ------------------------------------------------------------------
 
     def diagnosis(self, namespace: str) -> str:
         """Conditions of our objects that are not as they should be, pods that are not ready with their last lines, and

@@ -1,7 +1,7 @@
 """Fixtures of the end-to-end tests: the cloud of `./up`, and a small cloud that tests may break.
 
-The session runs `./up` first, which is quick where a cloud is up. With OPENSTACK_OPERATOR_E2E_AS_IS=1 it takes the cloud
-as it stands: for work on the tests. Whatever fails is followed by the state of the clouds at that moment.
+The session runs `./up` first, which is quick where a cloud is up. With OPENSTACK_OPERATOR_E2E_AS_IS=1 it takes the
+cloud as it stands: for work on the tests. Whatever fails is followed by the state of the clouds at that moment.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).parent))
 
 import clouds  # the path is set above
-from clusters import API_GROUPS, Cluster, ClusterError
-from machine import Snapshot
+from clusters import Cluster, ClusterError
+from machine import Snapshot, Start
 
 from openstack_operator.embedded import paths
 
+HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 AS_IS = "OPENSTACK_OPERATOR_E2E_AS_IS"
 UP_SECONDS = 1800
@@ -51,15 +50,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for category in ("DeprecationWarning", "PendingDeprecationWarning", "ResourceWarning", "FutureWarning"):
                 item.add_marker(pytest.mark.filterwarnings(f"ignore::{category}"))
     items.sort(key=rank)
-
-
-@dataclass(frozen=True)
-class Start:
-    """How the session found the machine, and what `./up` said."""
-
-    before: Snapshot
-    was_up: bool
-    output: str
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +79,8 @@ def cluster(start: Start) -> Cluster:
 def cloud(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> clouds.Cloud:
     """The cloud of `./up`, Ready, with a connection from outside the cluster. Do not break it."""
     found = clouds.Cloud(cluster, "openstack")
-    found.until_ready()
+    if not os.environ.get(AS_IS):
+        found.until_ready()
     found.log_in(tmp_path_factory.mktemp("openstack"))
     return found
 
@@ -113,7 +104,7 @@ def small_cloud(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> I
     found.until_ready()
     found.log_in(tmp_path_factory.mktemp("small"))
     yield found
-    remove_namespace(cluster, SMALL_NAMESPACE)
+    clouds.remove_namespace(cluster, SMALL_NAMESPACE)
 
 
 @pytest.fixture
@@ -122,14 +113,7 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]
     name = f"e2e-{abs(hash(request.node.nodeid)):x}"[:20]
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name
-    remove_namespace(cluster, name)
-
-
-def remove_namespace(cluster: Cluster, name: str) -> None:
-    """Our objects first: a namespace that is going lets nobody finish."""
-    for kind in (clouds.CONTROL_PLANE, *(one for one in cluster.kinds_in() if one.partition(".")[2] in API_GROUPS)):
-        cluster.kubectl("delete", kind, "--all", "-n", name, "--timeout=120s")
-    cluster.kubectl("delete", "namespace", name, "--timeout=120s", "--ignore-not-found")
+    clouds.remove_namespace(cluster, name)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,6 +16,9 @@ from openstack_operator.embedded import ledger, paths
 # Counters and handles change with each packet and each look.
 _COUNTERS = re.compile(r" ?(counter packets \d+ bytes \d+|# handle \d+)|\[\d+:\d+\]")
 
+# Installed packages stay, and have directories of their own.
+_OF_A_CLOUD = re.compile("openstack|openvswitch|ovn|libvirt|nova|neutron|kube|containerd|cni")
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -40,7 +43,9 @@ class Snapshot:
             links=frozenset(line.split()[1] for line in _output("ip", "-o", "link")),
             addresses=frozenset(" ".join(line.split()[1:4]) for line in _output("ip", "-o", "addr")),
             routes=frozenset(
-                line.strip() for family in ("-4", "-6") for line in _output("ip", family, "route", "show", "table", "all")
+                line.strip()
+                for family in ("-4", "-6")
+                for line in _output("ip", family, "route", "show", "table", "all")
             ),
             rules=frozenset(line for family in ("-4", "-6") for line in _output("ip", family, "rule")),
             network_namespaces=frozenset(_names(Path("/run/netns"))),
@@ -58,7 +63,10 @@ class Snapshot:
                 str(path) for pattern in ("*", "*/*") for path in Path("/sys/fs/cgroup").glob(pattern) if path.is_dir()
             ),
             directories=frozenset(
-                f"{parent}/{name}" for parent in ("/run", "/var/lib", "/var/log", "/opt") for name in _names(Path(parent))
+                f"{parent}/{name}"
+                for parent in ("/run", "/etc", "/var/lib", "/var/log", "/var/run", "/opt")
+                for name in _names(Path(parent))
+                if _OF_A_CLOUD.search(name)
             ),
         )
 
@@ -70,6 +78,15 @@ class Snapshot:
             found += [f"{one.name}: - {line}" for line in sorted(mine - others)]
             found += [f"{one.name}: + {line}" for line in sorted(others - mine)]
         return found
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a session found the machine, and what `./up` said; nothing where the cloud was taken as it was."""
+
+    before: Snapshot
+    was_up: bool
+    output: str
 
 
 def _output(*command: str) -> list[str]:

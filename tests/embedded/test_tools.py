@@ -12,7 +12,7 @@ from openstack_operator import __version__
 from openstack_operator.embedded import paths, tools
 from openstack_operator.runtime import errors
 
-NASTY = "it's a \"dir\" with $HOME, `id` and spaces"
+NASTY = 'it\'s a "dir" with $HOME, `id` and spaces'
 
 
 @pytest.fixture
@@ -67,6 +67,13 @@ def test_written_again_after_an_earlier_link_the_linked_program_is_left_alone(
     (where.tools / "kubectl").symlink_to(program)
     tools.write(where, program, tmp_path / "kubeconfig")
     assert program.read_text() == "the program"
+
+
+def test_a_kubectl_found_where_we_put_it_is_kept(where: paths.Paths, tmp_path: Path) -> None:
+    tools.write(where, tmp_path / "kubectl", tmp_path / "kubeconfig")
+    before = (where.tools / "kubectl").read_text()
+    tools.write(where, where.tools / "kubectl", tmp_path / "kubeconfig")
+    assert (where.tools / "kubectl").read_text() == before
 
 
 def test_a_machine_without_a_cloud_is_told_what_to_run(where: paths.Paths) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -27,6 +28,14 @@ hypothesis.settings.load_profile("shared machine")
 @pytest.fixture(scope="session", autouse=True)
 def logging_configured() -> None:
     logs.configure("info")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_open() -> Iterator[None]:
+    """What a test forgot to close shows in that test. Later it would break another: Python before 3.11.5 cannot parse
+    source while a collected object warns."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -44,10 +44,10 @@ Kubeconfig = Annotated[
     typer.Option(help="Cluster to use; default: KUBECONFIG, then the pod's own service account."),
 ]
 
-app.command()(machine.up)
-app.command()(machine.down)
-app.command()(cloud.status)
-app.command()(cloud.env)
+app.command(short_help="Bring up Kubernetes, a cloud and a VM on this machine.")(machine.up)
+app.command(short_help="Remove what `up` made on this machine.")(machine.down)
+app.command(short_help="Show the cloud, and what everything waits for.")(cloud.status)
+app.command(short_help="Print variables for your shell.")(cloud.env)
 
 
 @app.command()

@@ -94,7 +94,7 @@ def build(own: Sequence[Resource], objects: Objects) -> Picture:
     for resource in (*own, *BUILT_IN):
         for item in sorted(objects.get(resource, ()), key=_place):
             owner = _owner(item)
-            if owner in uids:
+            if owner is not None and owner in uids:
                 below[owner].append((resource, item))
             elif resource in own:
                 tops.append((resource, item))
@@ -254,7 +254,7 @@ def _failure(status: Object) -> str:
 
 def _pod(item: Object) -> Node:
     metadata, status = item["metadata"], item.get("status", {})
-    ready = next((one for one in status.get("conditions", ()) if one["type"] == "Ready"), {})
+    ready: Object = next((one for one in status.get("conditions", ()) if one["type"] == "Ready"), {})
     is_ready = ready.get("status") == "True" or status.get("phase") == "Succeeded"
     message = "" if is_ready else pods.problem(item)[1]
     since = ready.get("lastTransitionTime")
@@ -287,7 +287,7 @@ def _reason(status: Object) -> str:
 
 
 def _transition(item: Object, name: str) -> str | None:
-    found = next((one for one in item.get("status", {}).get("conditions", ()) if one["type"] == name), {})
+    found: Object = next((one for one in item.get("status", {}).get("conditions", ()) if one["type"] == name), {})
     when: str | None = found.get("lastTransitionTime")
     return when
 

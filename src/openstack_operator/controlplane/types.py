@@ -14,6 +14,8 @@ from openstack_operator.services.glance.types import GlanceEntry
 from openstack_operator.services.keystone.types import KeystoneEntry
 from openstack_operator.services.mariadb.types import MariaDBTemplate
 from openstack_operator.services.memcached.types import MemcachedTemplate
+from openstack_operator.services.neutron.types import NeutronEntry
+from openstack_operator.services.nova.types import NovaEntry
 from openstack_operator.services.ovn.types import OVNNetworkEntry
 from openstack_operator.services.placement.types import PlacementEntry
 from openstack_operator.services.rabbitmq.types import RabbitMQTemplate
@@ -53,6 +55,10 @@ class OpenStackControlPlaneSpec(Model):
     """The placement service. Sets the object `placement`."""
     ovn: OVNNetworkEntry = OVNNetworkEntry()
     """The virtual network. Sets the object `ovn`."""
+    neutron: NeutronEntry = NeutronEntry()
+    """The networking service. Sets the object `neutron`."""
+    nova: NovaEntry = NovaEntry()
+    """The compute service. Sets the object `nova`."""
     openstackclient: ClientEntry = ClientEntry()
     """A pod for `kubectl exec` with the openstack command. Sets the Deployment `openstackclient`."""
 

@@ -12,6 +12,8 @@ import signal
 import time
 from pathlib import Path
 
+from openstack_operator.embedded import processes
+
 ROOT = Path("/sys/fs/cgroup")
 
 # What pods and guests are limited and counted by; those that the kernel lacks are left out.
@@ -66,7 +68,8 @@ def members(name: str) -> set[int]:
         for directory, _, _ in os.walk(tree / name):
             with contextlib.suppress(OSError):
                 found.update(int(pid) for pid in Path(directory, "cgroup.procs").read_text().split())
-    return found
+    # One that has ended stays a member until its parent takes note.
+    return {pid for pid in found if processes.start_time(pid) is not None}
 
 
 def kill(name: str, *, grace: float = 0, seconds: float = 10) -> None:

@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,10 @@ CAP_SYS_RESOURCE = 24
 POLICY = Path("/usr/sbin/policy-rc.d")
 POLICY_ASIDE = Path("/usr/sbin/policy-rc.d.before-openstack-operator")
 DENY = "#!/bin/sh\n# Placed by openstack-operator while it installs packages: no service starts.\nexit 101\n"
+
+
+# In the state directory, for the user: see `tools` and `cloud`.
+USER_FILES = ("bin", "clouds.yaml", "environment.json", "id_ed25519", "id_ed25519.pub")
 
 
 class HostError(errors.OperatorError):
@@ -135,7 +140,7 @@ def conflicts(where: paths.Paths) -> list[str]:
     found = [*conflicting_directories(where, ours=ours)]
     for daemon, ports in addresses.PORTS.items():
         if not daemons.is_alive(daemon):
-            found += [f"port {a}:{p}, needed by {daemon}, {holder(p)}" for a, p in ports if is_taken(a, p)]
+            found += [f"port {a}:{p}, needed by {daemon}, {holder(p)}" for a, p in ports if stays_taken(a, p)]
     if shutil.which("ip"):
         found += conflicting_network(ours=ours)
     if not ours:
@@ -145,8 +150,9 @@ def conflicts(where: paths.Paths) -> list[str]:
 
 def conflicting_directories(where: paths.Paths, *, ours: bool) -> list[str]:
     found = []
-    # The log directory alone is what an earlier `up` leaves that was stopped before it began.
-    if not ours and where.state.is_dir() and any(where.state.iterdir()):
+    # What `up --kubeconfig` writes is ours as well, though nothing was started.
+    foreign = where.state.is_dir() and any(p.name not in USER_FILES for p in where.state.iterdir())
+    if not ours and foreign:
         found.append(
             f"{where.state} holds files and was not made by `up`: move it away, or set OPENSTACK_OPERATOR_STATE"
         )
@@ -200,6 +206,16 @@ def answers(path: str) -> bool:
         except OSError:
             return False
     return True
+
+
+def stays_taken(address: str, port: int, seconds: float = 3) -> bool:
+    """Whether somebody holds the port. A process that was killed holds it until its memory is given back."""
+    deadline = time.monotonic() + seconds
+    while is_taken(address, port):
+        if "pid=" in holder(port) or time.monotonic() > deadline:
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def is_taken(address: str, port: int) -> bool:

@@ -37,7 +37,15 @@ SYSCTLS = (
 )
 
 # Directories outside of ours that the programs make by themselves; removed again where they were not there before.
-DIRECTORIES = ("/run/containerd", "/var/log/containers", "/var/lib/cni", "/var/lib/kubelet")
+DIRECTORIES = (
+    "/run/containerd",
+    "/run/netns",
+    "/var/lib/cni",
+    "/var/lib/cni/results",
+    "/var/lib/kubelet",
+    "/var/lib/kubelet/device-plugins",
+    "/var/log/containers",
+)
 
 
 class Ledger:
@@ -48,7 +56,8 @@ class Ledger:
         self.boot = ""
         self.sysctls: dict[str, str] = {}
         self.made_shared: list[str] = []
-        self.nft_tables: list[str] = []
+        # None: not looked at yet, since the program to look with was not installed yet.
+        self.nft_tables: list[str] | None = None
         self.absent_directories: list[str] = []
 
     @classmethod

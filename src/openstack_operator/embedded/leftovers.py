@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from openstack_operator.embedded import configuration, host, ledger
+from openstack_operator.embedded import configuration, host, ledger, mounts
 
 SHIM_SOCKETS = Path("/run/containerd/s")
 KUBELET_SOCKETS = Path("/var/lib/kubelet/device-plugins")
 CNI_RESULTS = Path("/var/lib/cni/results")
+NAMESPACES = Path("/run/netns")
 POD_LOG_LINKS = Path("/var/log/containers")
 
 
@@ -31,4 +32,7 @@ def remove(state: Path, before: ledger.Ledger) -> None:
     for path in POD_LOG_LINKS.glob("*.log"):
         if path.is_symlink() and path.readlink().is_relative_to(state):
             path.unlink()
+    if str(NAMESPACES) in before.absent_directories and not any(NAMESPACES.glob("*")):
+        # `ip netns add` makes it a mount point.
+        mounts.unmount(NAMESPACES)
     before.remove_directories()

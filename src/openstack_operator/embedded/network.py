@@ -54,8 +54,9 @@ class NetworkError(errors.OperatorError):
 
 def prepare(before: ledger.Ledger) -> None:
     """Routes, filter, bridges, settings. Safe to repeat."""
-    before.nft_tables = before.nft_tables or nft_tables()
-    before.write()
+    if before.nft_tables is None:
+        before.nft_tables = nft_tables()
+        before.write()
     for range_ in addresses.RANGES:
         run("ip", "route", "replace", "unreachable", range_, "metric", str(LAST_METRIC))
     forwarding_was_off = before.sysctls.get("net/ipv4/ip_forward") == "0"
@@ -94,9 +95,10 @@ def remove(before: ledger.Ledger | None) -> None:
     close_foreign_firewall()
     remove_queue_rules()
     existing = nft_tables()
+    were_there = existing if before is None or before.nft_tables is None else before.nft_tables
     ours = [f"inet {TABLE}", *PROGRAM_TABLES]
     for table in existing:
-        if table in ours or (before and table not in before.nft_tables and is_empty_iptables(table)):
+        if table in ours or (table not in were_there and is_empty_iptables(table)):
             run_if_possible("nft", "delete", "table", *table.split())
     if before is not None:
         before.restore_sysctls()

@@ -49,6 +49,7 @@ LABELS = {"openstack.k8s.io/compute": "true", "openstack.k8s.io/network": "true"
 # Ended in this order: first who would start again what is ended next.
 KUBELET = ("kubelet",)
 REST = ("provisioner", "containerd", "kube-proxy", "kube-scheduler", "kube-controller-manager")
+# One after the other: an apiserver that loses its store takes ten seconds to end.
 STORE = ("kube-apiserver", "etcd")
 
 POD_GRACE_SECONDS = 10
@@ -211,7 +212,8 @@ class Node:
             self.log("ending the cluster's programs")
             self.daemons.stop(*REST)
             kill_shims(self.where.containerd_socket)
-            self.daemons.stop(*STORE)
+            for name in STORE:
+                self.daemons.stop(name)
             self.log("removing mounts, interfaces and rules")
             mounts.unmount(self.where.state, self.where.run)
             network.remove(before)

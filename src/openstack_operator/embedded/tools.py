@@ -46,6 +46,9 @@ def write(where: paths.Paths, kubectl: Path, kubeconfig: Path) -> None:
         "openstack": client,
     }
     where.tools.mkdir(parents=True, exist_ok=True)
+    if kubectl.parent == where.tools:
+        # Found on the PATH, where we put it: it would call itself for ever.
+        del scripts["kubectl"]
     for name, text in scripts.items():
         _replace(where.tools / name, text, 0o755)
     variables = {

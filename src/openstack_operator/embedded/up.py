@@ -10,7 +10,6 @@ change goes on where things stand. Two chains run side by side, because one down
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -29,6 +28,7 @@ from openstack_operator.embedded import (
     processes,
     programs,
     progress,
+    tools,
 )
 from openstack_operator.runtime import errors
 
@@ -136,7 +136,7 @@ def start(options: Options, shown: progress.Progress, directory: Path) -> node.N
     with shown.stage("cluster add-ons") as stage:
         images.load(cluster.ctr(), images.build_cluster_images(options.where.cache, directory, stage.log), stage.log)
         cluster.addons()
-    link_tools(options.where, directory)
+    tools.write(options.where, directory / "kubectl", options.where.kubeconfig)
     return cluster
 
 
@@ -164,6 +164,7 @@ def on_given_cluster(options: Options, shown: progress.Progress) -> Result:
     with shown.stage("kubectl") as stage:
         found = shutil.which("kubectl")
         kubectl = Path(found) if found else built_kubectl(options.where, stage.log)
+    tools.write(options.where, kubectl, options.kubeconfig)
     target = cloud.Cloud(
         kubeconfig=options.kubeconfig, kubectl=kubectl, state=options.where.state, source=options.source,
         name=options.name, namespace=options.namespace, release=options.release, external=False,
@@ -202,26 +203,18 @@ def embedded_cloud(options: Options, cluster: node.Node | None) -> cloud.Cloud:
     )  # fmt: skip
 
 
-def link_tools(where: paths.Paths, directory: Path) -> None:
-    """`kubectl` in the directory that `openstack-operator env` puts on the PATH."""
-    where.tools.mkdir(exist_ok=True)
-    link = where.tools / "kubectl"
-    if not link.is_symlink() or link.readlink() != directory / "kubectl":
-        link.unlink(missing_ok=True)
-        os.symlink(directory / "kubectl", link)
-
-
 def last_words(result: Result) -> str:
     """What a person does next."""
-    lines = ['eval "$(openstack-operator env)"   # KUBECONFIG, OS_CLOUD and a PATH with kubectl and openstack']
+    command = tools.quote(result.cloud.state / "bin" / "openstack-operator")
+    lines = [f'eval "$({command} env)"   # KUBECONFIG, OS_CLOUD, and a PATH with kubectl and openstack']
     if not result.address:
-        return "\n".join([*lines, "kubectl get nodes,pods -A"])
+        return "\n".join([*lines, "openstack-operator status"])
     key = result.cloud.key
     return "\n".join(
         [
             *lines,
             "openstack catalog list",
-            f"ssh -i {key} root@{result.address}   # the first VM",
+            f"ssh -i {key} guest@{result.address}   # the first VM",
             "openstack console log show vm1 | tail -5",
         ]
     )

@@ -105,15 +105,25 @@ class Configurable(Model):
     """oslo.config text that wins over everything generated. Appended to the service's configuration file."""
 
 
-class Credentials(Model):
-    """Passwords that the user brings instead of generated ones; any character is allowed but line breaks."""
+class DatabaseCredentials(Model):
+    """Passwords that the user brings instead of generated ones; any character is allowed but control characters."""
 
     database: SecretKeyRef | None = None
     """Password of the database user. Sets the connection URL and the user in MariaDB."""
-    messaging: SecretKeyRef | None = None
-    """Password of the message bus user. Sets transport_url and the user in RabbitMQ."""
+
+
+class IdentityCredentials(DatabaseCredentials):
+    """Those of a service that checks tokens."""
+
     service_user: SecretKeyRef | None = None
     """Password of the service's Keystone user. Sets [keystone_authtoken] password and the user in Keystone."""
+
+
+class Credentials(IdentityCredentials):
+    """Those of a service that uses the message bus as well."""
+
+    messaging: SecretKeyRef | None = None
+    """Password of the message bus user. Sets transport_url and the user in RabbitMQ."""
 
 
 class Storage(Model):
@@ -157,7 +167,7 @@ class Instance(Model):
 class ServiceTemplate(Configurable, Workload):
     """What users say about an API service, in its own object and in a control plane alike."""
 
-    credentials: Credentials = Credentials()
+    credentials: DatabaseCredentials = DatabaseCredentials()
     """Passwords that the user brings. Sets the service's Secrets."""
     public_endpoint: PublicEndpoint | None = None
     """How the API is reached from outside. Sets the public Service and the public URL in Keystone; absent, the control

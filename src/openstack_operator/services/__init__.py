@@ -7,7 +7,17 @@ line here, one field in ``controlplane/types.py`` and its images in ``kit/releas
 from __future__ import annotations
 
 from openstack_operator.kit.service import Service
-from openstack_operator.services import glance, keystone, mariadb, memcached, ovn, placement, rabbitmq
+from openstack_operator.services import (
+    glance,
+    keystone,
+    mariadb,
+    memcached,
+    neutron,
+    nova,
+    ovn,
+    placement,
+    rabbitmq,
+)
 
 SERVICES: tuple[Service, ...] = (
     mariadb.SERVICE,
@@ -17,4 +27,6 @@ SERVICES: tuple[Service, ...] = (
     glance.SERVICE,
     placement.SERVICE,
     ovn.SERVICE,
+    neutron.SERVICE,
+    nova.SERVICE,
 )

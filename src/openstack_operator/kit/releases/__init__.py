@@ -58,6 +58,8 @@ def image(release: Release, role: str, images: Images, defaults: tuple[str, str]
     name = release.images[role]
     if name in images.overrides:
         return images.overrides[name]
-    registry, prefix = images.registry or defaults[0], images.prefix or defaults[1]
+    # An empty one is meant: registries with images at their root, or a default registry of the container runtime.
+    registry = defaults[0] if images.registry is None else images.registry
+    prefix = defaults[1] if images.prefix is None else images.prefix
     path = "/".join(part for part in (registry, prefix, name) if part)
     return f"{path}:{images.tag or release.tag}"

@@ -7,7 +7,14 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from openstack_operator.kit import kinds, names
-from openstack_operator.kit.types import Entry, IdentityClientInstance, ServiceStatus, ServiceTemplate, Storage
+from openstack_operator.kit.types import (
+    Entry,
+    IdentityClientInstance,
+    IdentityCredentials,
+    ServiceStatus,
+    ServiceTemplate,
+    Storage,
+)
 from openstack_operator.runtime.kinds import Column, Kind
 from openstack_operator.runtime.schema import K8s, Rule
 
@@ -18,6 +25,8 @@ ImportMethod = Literal["glance-direct", "web-download"]
 class GlanceTemplate(ServiceTemplate, Storage):
     """An image service."""
 
+    credentials: IdentityCredentials = IdentityCredentials()
+    """Passwords that the user brings. Sets the service's Secrets."""
     storage_type: StorageType = "pvc"
     """Where images are kept: `pvc` is one persistent volume, which one pod can use. Sets [DEFAULT] enabled_backends and
     the volume of the pod."""

@@ -33,6 +33,10 @@ def vlan_ranges(spec: NeutronSpec, facts: Mapping[str, Any]) -> str | None:
     return ",".join(spec.vlan_ranges) or None
 
 
+def vni_ranges(spec: NeutronSpec, facts: Mapping[str, Any]) -> str:
+    return ",".join(spec.vni_ranges)
+
+
 def rows(release: releases.Release) -> tuple[ini.Row, ...]:
     """neutron.conf: API, RPC server, periodic and maintenance workers read the same file."""
     return (
@@ -54,7 +58,7 @@ def rows(release: releases.Release) -> tuple[ini.Row, ...]:
         ini.spec("ml2", "mechanism_drivers", "mechanism"),
         ini.fixed("ml2", "extension_drivers", "port_security", "security groups can be switched off per port"),
         ini.fixed("ml2", "overlay_ip_version", 4, "encapsulation between the nodes' IPv4 addresses"),
-        ini.fixed("ml2_type_geneve", "vni_ranges", "1:65536", "far below OVN's limit of 2^24"),
+        ini.computed("ml2_type_geneve", "vni_ranges", vni_ranges, "spec.vniRanges"),
         ini.fixed("ml2_type_geneve", "max_header_size", 38, "8 bytes of options that OVN adds to Geneve's 30"),
         ini.fixed("ml2_type_flat", "flat_networks", "*", "physical networks are the OVN network's bridge mappings"),
         ini.computed("ml2_type_vlan", "network_vlan_ranges", vlan_ranges, "spec.vlanRanges"),

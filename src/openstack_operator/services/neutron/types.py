@@ -9,6 +9,7 @@ from pydantic import Field
 from openstack_operator.kit import kinds, names
 from openstack_operator.kit.types import (
     Configurable,
+    Credentials,
     Entry,
     MessagingClientInstance,
     PodSettings,
@@ -20,6 +21,7 @@ from openstack_operator.kit.types import (
 from openstack_operator.runtime.kinds import Column, Kind
 from openstack_operator.runtime.schema import Labels
 
+VniRange = Annotated[str, Field(pattern=r"^[0-9]{1,8}:[0-9]{1,8}$", max_length=17)]
 VlanRange = Annotated[str, Field(pattern=r"^[^\s:,]+(:[0-9]{1,4}:[0-9]{1,4})?$", max_length=80)]
 
 
@@ -33,6 +35,8 @@ class NeutronAgent(PodSettings, Configurable):
 class NeutronTemplate(ServiceTemplate):
     """A network service."""
 
+    credentials: Credentials = Credentials()
+    """Passwords that the user brings. Sets the service's Secrets."""
     mechanism: Literal["ovn"] = "ovn"
     """How networks are made. Sets [ml2] mechanism_drivers in neutron.conf."""
     distributed_floating_ips: bool = True
@@ -41,6 +45,10 @@ class NeutronTemplate(ServiceTemplate):
     physical_network_mtu: Annotated[int, Field(ge=576, le=65535)] = 1500
     """Largest packet that the network between nodes carries, in bytes; networks of tenants get less, for the tunnel's
     header. Sets [DEFAULT] global_physnet_mtu in neutron.conf."""
+    vni_ranges: Annotated[tuple[VniRange, ...], Field(min_length=1, max_length=16)] = ("1:4096",)
+    """Tunnel identifiers `first:last` of tenants' networks: as many networks can exist. Each process compares the whole
+    range with the database when it starts, so wide ranges cost seconds. Sets [ml2_type_geneve] vni_ranges in
+    neutron.conf."""
     vlan_ranges: Annotated[tuple[VlanRange, ...], Field(max_length=64)] = ()
     """Physical networks that carry VLANs, such as `physnet1` or `physnet1:100:199` (what tenants may use). Sets
     [ml2_type_vlan] network_vlan_ranges in neutron.conf."""

@@ -72,10 +72,25 @@ def _has_gateway_nodes(scope: Scope[OVNNetworkSpec]) -> bool:
     return resources.has_gateway_nodes(scope.spec, scope.manager.informer(built_in.NODE).items())
 
 
-async def ensure_switches(scope: Scope[OVNNetworkSpec]) -> None:
+async def ensure_switches(scope: Scope[OVNNetworkSpec]) -> str | None:
     """Open vSwitch runs on every chassis."""
-    item = await scope.apply(built_in.DAEMONSET, resources.switch(scope.name, scope.spec, _has_gateway_nodes(scope)))
+    body = resources.switch(scope.name, scope.spec, _has_gateway_nodes(scope))
+    item = await scope.apply(built_in.DAEMONSET, body)
     workloads.wait(scope, built_in.DAEMONSET, item)
+    return outdated(item)
+
+
+def outdated(item: Object) -> str | None:
+    """What to tell about switches that still run as an older spec wanted them."""
+    status = item.get("status", {})
+    wanted = status.get("desiredNumberScheduled", 0)
+    count = wanted - status.get("updatedNumberScheduled", 0)
+    if count <= 0:
+        return None
+    return (
+        f"{count} of {wanted} switches run as before the last change: delete their pods, node by node; "
+        "each costs guests some seconds of traffic"
+    )
 
 
 async def ensure_controllers(scope: Scope[OVNNetworkSpec]) -> None:

@@ -78,8 +78,6 @@ def member_service(instance: str, which: str, ordinal: int) -> str:
 def database_pod(instance: str, spec: OVNNetworkSpec, which: str) -> workloads.Pod:
     """A member of the Northbound (nb) or Southbound (sb) database."""
     own: OVNDatabase = spec.northbound if which == "nb" else spec.southbound
-    root = {"nb": "NB_Global", "sb": "SB_Global"}[which]
-    tool = (f"ovn-{which}ctl", f"--db=unix:/run/ovn/{which}.sock", "--no-leader-only", "--timeout=5")
     return workloads.Pod(
         service=SERVICE,
         instance=instance,
@@ -98,8 +96,8 @@ def database_pod(instance: str, spec: OVNNetworkSpec, which: str) -> workloads.P
                 env={"DATABASE": which},
                 env_from_fields={"POD_IP": "status.podIP"},
                 ports={"clients": config.CLIENT_PORTS[which], "raft": config.RAFT_PORTS[which]},
-                # Answers only while the member belongs to a cluster with a leader and the first row was written.
-                probe=workloads.exec_probe(*tool, "get", root, ".", "_uuid"),
+                # The port opens when the member belongs to a cluster with a leader and the first row was written.
+                probe=workloads.tcp_probe(config.CLIENT_PORTS[which]),
                 liveness=workloads.tcp_probe(config.CLIENT_PORTS[which]),
                 memory="64Mi",
                 mounts=(_SCRIPTS, {"name": "data", "mountPath": "/var/lib/ovn"}),
@@ -228,7 +226,8 @@ def switch_pod(instance: str, spec: OVNNetworkSpec) -> workloads.Pod:
                 name="ovsdb-server",
                 command=_command("ovsdb.sh"),
                 security=_ROOT,
-                probe=workloads.exec_probe("ovs-appctl", "-t", "/run/openvswitch/ovsdb-server.ctl", "version"),
+                # The node asks its own loopback: the port is for agents of the node alone.
+                probe={"tcpSocket": {"host": "127.0.0.1", "port": config.SWITCH_PORT}},
                 memory="32Mi",
                 mounts=(_SCRIPTS, _RUN_OPENVSWITCH, state),
             ),
@@ -239,7 +238,6 @@ def switch_pod(instance: str, spec: OVNNetworkSpec) -> workloads.Pod:
                 env=environment,
                 env_from_fields={"NODE_NAME": "spec.nodeName"},
                 security=_SWITCH,
-                probe=workloads.exec_probe("ovs-appctl", "-t", "/run/openvswitch/ovs-vswitchd.ctl", "version"),
                 cpu="50m",
                 memory="64Mi",
                 mounts=(_SCRIPTS, _RUN_OPENVSWITCH, state, {"name": "tun", "mountPath": "/dev/net/tun"}),

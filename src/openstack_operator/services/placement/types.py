@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from openstack_operator.kit import kinds, names
-from openstack_operator.kit.types import Entry, IdentityClientInstance, ServiceStatus, ServiceTemplate
+from openstack_operator.kit.types import (
+    Entry,
+    IdentityClientInstance,
+    IdentityCredentials,
+    ServiceStatus,
+    ServiceTemplate,
+)
 from openstack_operator.runtime.kinds import Column, Kind
 
 
 class PlacementTemplate(ServiceTemplate):
     """A resource inventory service."""
+
+    credentials: IdentityCredentials = IdentityCredentials()
+    """Passwords that the user brings. Sets the service's Secrets."""
 
 
 class PlacementEntry(Entry, PlacementTemplate):

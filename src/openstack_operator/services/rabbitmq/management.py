@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import types
 import urllib.parse
 from typing import Any
@@ -21,11 +22,12 @@ class Management:
 
     def __init__(self, host: str, port: int, user: str, password: str) -> None:
         self._url = f"http://{host}:{port}/api"
-        self._login = aiohttp.BasicAuth(user, password, encoding="utf-8")
+        login = base64.b64encode(f"{user}:{password}".encode()).decode()
+        self._headers = {"Authorization": f"Basic {login}"}
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Management:
-        self._session = aiohttp.ClientSession(auth=self._login, timeout=aiohttp.ClientTimeout(total=30))
+        self._session = aiohttp.ClientSession(headers=self._headers, timeout=aiohttp.ClientTimeout(total=30))
         return self
 
     async def __aexit__(

@@ -108,13 +108,15 @@ echo "$virt: $why" | tee /dev/termination-log
 """
 
 # Established connections to RabbitMQ of the container's own first process: the node's network is everybody's.
-READY = """#!/bin/sh
-inodes=$(for fd in /proc/1/fd/*; do readlink "$fd"; done 2> /dev/null | sed -n 's/^socket:\\[\\([0-9]*\\)\\]$/\1/p')
-[ -n "$inodes" ] || exit 1
+READY = """\
+#!/bin/sh
+sockets=$(for fd in /proc/1/fd/*; do readlink "$fd"; done 2> /dev/null | sed -n 's/^socket:.\\([0-9]*\\).$/\\1/p')
 for file in /proc/net/tcp /proc/net/tcp6; do
-  grep -E ':1628 01 ' "$file" 2> /dev/null
-done | awk -v wanted="$inodes" 'BEGIN { n = split(wanted, list); for (i = 1; i <= n; i++) mine[list[i]] }
-  $10 in mine { found = 1 } END { exit !found }'
+  while read -r _ _ peer state _ _ _ _ _ socket _; do
+    case $peer:$state in *:1628:01) case " $(echo $sockets) " in *" $socket "*) exit 0 ;; esac ;; esac
+  done < "$file"
+done
+exit 1
 """
 
 LIBVIRTD_CONF = """# The socket is on the node, in a directory that only root may enter.

@@ -32,28 +32,29 @@ if [ ! -e "$file" ]; then
   mv "$file.new" "$file"
 fi
 
-# Clients that are busy for a while must not be cut off: the server's default is five seconds.
-cat > "$run/$DATABASE.json" <<END
-{
-  "remotes": {
-    "punix:$run/$DATABASE.sock": {},
-    "ptcp:$clients:$any": {"inactivity-probe": 60000}
-  },
-  "databases": {"$file": {}}
-}
+# Written twice: until the database holds its first row, nobody but this script can reach it, because ovn-controller
+# crashes on an empty Southbound database.
+configure() {
+  cat > "$run/$DATABASE.json.new" <<END
+{"remotes": {"punix:$run/$DATABASE.sock": {}$1}, "databases": {"$file": {}}}
 END
+  mv "$run/$DATABASE.json.new" "$run/$DATABASE.json"
+}
+configure ""
 
-# The first row must stand before the member is ready: ovn-controller crashes on an empty Southbound database.
-# A newer image brings a newer schema; only the leader can convert, so errors of the others mean nothing.
 socket=unix:$run/$DATABASE.sock
 rm -f "$run/$DATABASE.sock"
 (
   until [ -S "$run/$DATABASE.sock" ]; do sleep 0.1; done
-  ovsdb-client --timeout=300 wait "$socket" "$schema" connected
+  until ovsdb-client --timeout=60 wait "$socket" "$schema" connected; do sleep 1; done
+  # A newer image brings a newer schema; only the leader can convert, so errors of the others mean nothing.
   if [ "$(ovsdb-client --timeout=30 needs-conversion "$socket" "$definition")" = yes ]; then
     ovsdb-client --timeout=120 convert "$socket" "$definition" && echo "schema converted"
   fi
-  "ovn-${DATABASE}ctl" --db="$socket" --no-leader-only --timeout=300 init
+  until "ovn-${DATABASE}ctl" --db="$socket" --no-leader-only --timeout=60 init; do sleep 1; done
+  # Clients that are busy for a while must not be cut off: the server's default is five seconds.
+  configure ", \"ptcp:$clients:$any\": {\"inactivity-probe\": 60000}"
+  ovs-appctl -t "$run/$DATABASE.ctl" ovsdb-server/reload
 ) &
 
 exec ovsdb-server --config-file="$run/$DATABASE.json" --unixctl="$run/$DATABASE.ctl" -vconsole:info -vsyslog:off

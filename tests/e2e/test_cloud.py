@@ -1,0 +1,338 @@
+"""The cloud does what a cloud is for, seen from outside the cluster: catalogue, images, and a VM from boot to deletion
+(acceptance 1). One VM serves most tests, since a guest without KVM takes half a minute to boot.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+import re
+import socket
+import subprocess
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import paramiko
+import pytest
+import requests
+import websocket
+from clouds import Cloud
+from machine import Start
+
+from openstack_operator.embedded import first_vm, paths
+
+SERVICES = {"compute", "identity", "image", "network", "placement"}
+MEBIBYTE = 1 << 20
+BOOT_SECONDS = 240
+USER_DATA = '#!/bin/sh\necho "=== user data ran on $(hostname) as $(id -un)" > /dev/console\n'
+GUEST = "guest"
+WEB_PORT = 80
+
+
+def until(is_met: Callable[[], Any], what: str, seconds: float, pause: float = 0.5) -> Any:
+    """For what no watch tells about. Returns what `is_met` gave."""
+    end = time.monotonic() + seconds
+    while not (found := is_met()):
+        assert time.monotonic() < end, f"not after {seconds:.0f} s: {what}"
+        time.sleep(pause)
+    return found
+
+
+def test_up_ends_with_a_vm_that_answers(start: Start) -> None:
+    if not start.output:
+        pytest.skip("the cloud was taken as it is")
+    found = re.search(r"VM (\S+) answers at (\S+)", start.output)
+    assert found, start.output[-2000:]
+    assert first_vm.answers(found[2])
+
+
+# --- the catalogue ----------------------------------------------------------------------------------------------------
+
+
+def test_the_catalogue_is_complete(cloud: Cloud) -> None:
+    catalogue = cloud.openstack_json("catalog", "list")
+    assert {entry["Type"] for entry in catalogue} == SERVICES
+    for entry in catalogue:
+        assert sorted({end["interface"] for end in entry["Endpoints"]}) == ["internal", "public"], entry["Name"]
+        assert {end["region"] for end in entry["Endpoints"]} == {"RegionOne"}, entry["Name"]
+
+
+@pytest.mark.parametrize("service", sorted(SERVICES))
+def test_every_public_endpoint_answers_from_the_machine(cloud: Cloud, service: str) -> None:
+    url = cloud.connection.session.get_endpoint(service_type=service, interface="public")
+    answer = requests.get(url, headers={"X-Auth-Token": cloud.token()}, timeout=30)
+    assert answer.status_code in (200, 300), f"{url}: {answer.status_code} {answer.text[:200]}"
+
+
+def test_every_agent_and_service_is_alive(cloud: Cloud) -> None:
+    services = {(one.binary, one.state, one.status) for one in cloud.connection.compute.services()}
+    assert services == {(f"nova-{name}", "up", "enabled") for name in ("scheduler", "conductor", "compute")}
+    agents = {(one.agent_type, one.is_alive) for one in cloud.connection.network.agents()}
+    assert {alive for _, alive in agents} == {True}, agents
+    assert any("Controller" in kind for kind, _ in agents), agents
+
+
+def test_the_client_pod_is_logged_in(cloud: Cloud) -> None:
+    said = cloud.cluster.kubectl(
+        "exec", "-n", cloud.namespace, "deployment/openstackclient", "--", "openstack", "token", "issue", "-f", "value",
+        "-c", "user_id",
+    )  # fmt: skip
+    assert re.fullmatch("[0-9a-f]{32}", said.strip())
+
+
+# --- images -----------------------------------------------------------------------------------------------------------
+
+
+def _pieces(content: bytes, size: int) -> Iterator[bytes]:
+    for start in range(0, len(content), size):
+        yield content[start : start + size]
+
+
+@pytest.mark.parametrize(
+    ("name", "chunk"),
+    [("with a length", None), ("in chunks of 8 MiB", 8 * MEBIBYTE), ("in chunks of 1 MiB", MEBIBYTE)],
+)
+def test_an_image_is_uploaded(cloud: Cloud, name: str, chunk: int | None) -> None:
+    images = cloud.connection.image
+    content = os.urandom(20 * MEBIBYTE + 17)
+    image = images.create_image(name=f"e2e {name}", disk_format="raw", container_format="bare")
+    try:
+        url = cloud.connection.session.get_endpoint(service_type="image", interface="public")
+        answer = requests.put(
+            f"{url.rstrip('/')}/v2/images/{image.id}/file",
+            # requests sends no length with a generator.
+            data=content if chunk is None else _pieces(content, chunk),
+            headers={"X-Auth-Token": cloud.token(), "Content-Type": "application/octet-stream"},
+            timeout=120,
+        )
+        assert answer.status_code == 204, answer.text[:500]
+        image = images.get_image(image.id)
+        assert (image.status, image.size) == ("active", len(content))
+        assert image.hash_value == hashlib.new(image.hash_algo, content).hexdigest()
+        assert hashlib.sha256(images.download_image(image).content).digest() == hashlib.sha256(content).digest()
+    finally:
+        images.delete_image(image.id)
+    assert images.find_image(image.id) is None
+
+
+# --- a VM -------------------------------------------------------------------------------------------------------------
+
+
+class Guest:
+    """A server of the tests, with all that it needs."""
+
+    def __init__(self, cloud: Cloud, key: Path) -> None:
+        self.cloud, self.connection = cloud, cloud.connection
+        self.key = paramiko.Ed25519Key.from_private_key_file(str(key))
+        compute, network = self.connection.compute, self.connection.network
+        image = first_vm.ensure_image(self.connection, _guest_image())
+        flavor = first_vm.ensure_flavor(self.connection)
+        inside = first_vm.ensure_networks(self.connection)
+        self.group = network.create_security_group(name="e2e")
+        for protocol, port in (("icmp", None), ("tcp", 22)):
+            self.open(protocol, port)
+        compute.create_keypair(name="e2e", public_key=key.with_suffix(".pub").read_text().strip())
+        self.port = network.create_port(name="e2e", network_id=inside.id, security_group_ids=[self.group.id])
+        self.server = compute.create_server(
+            name="e2e-vm", image_id=image.id, flavor_id=flavor.id, networks=[{"port": self.port.id}], key_name="e2e",
+            user_data=_base64(USER_DATA),
+        )  # fmt: skip
+        self.server = compute.wait_for_server(self.server, wait=BOOT_SECONDS, interval=0.5)
+        outside = network.find_network(first_vm.PUBLIC)
+        self.floating = network.create_ip(floating_network_id=outside.id, port_id=self.port.id)
+        self.address: str = self.floating.floating_ip_address
+        until(lambda: first_vm.answers(self.address), f"an answer from {self.address}\n{self.console()}", BOOT_SECONDS)
+
+    def open(self, protocol: str, port: int | None) -> Any:
+        return self.connection.network.create_security_group_rule(
+            security_group_id=self.group.id, direction="ingress", ethertype="IPv4", protocol=protocol,
+            port_range_min=port, port_range_max=port,
+        )  # fmt: skip
+
+    def console(self) -> str:
+        return self.cloud.openstack("console", "log", "show", self.server.id)
+
+    def until_console(self, pattern: str) -> re.Match[str]:
+        """The console holds a line that matches."""
+        end = time.monotonic() + 60
+        while True:
+            text = self.console()
+            found = re.search(pattern, text, re.MULTILINE)
+            if found:
+                return found
+            assert time.monotonic() < end, f"{pattern!r} is not on the console:\n{text[-3000:]}"
+
+    def run(self, command: str, key: paramiko.PKey | None = None) -> str:
+        """Output of a command in the guest, over ssh with the key pair or another key."""
+        client = paramiko.SSHClient()
+        client.set_missing_host_key_policy(paramiko.AutoAddPolicy())
+        with contextlib.closing(client):
+            client.connect(
+                self.address, username=GUEST, pkey=key or self.key, timeout=30, banner_timeout=60, auth_timeout=60,
+                allow_agent=False, look_for_keys=False,
+            )  # fmt: skip
+            _, out, _ = client.exec_command(command, timeout=60)
+            text: str = out.read().decode()
+            return text
+
+    def delete(self) -> None:
+        compute, network = self.connection.compute, self.connection.network
+        compute.delete_server(self.server.id, ignore_missing=True)
+        compute.wait_for_delete(self.server, wait=90, interval=0.5)
+        network.delete_ip(self.floating.id)
+        network.delete_port(self.port.id, ignore_missing=True)
+        network.delete_security_group(self.group.id)
+        compute.delete_keypair("e2e")
+
+
+def _guest_image() -> Path:
+    return next((paths.default().cache / "guest").glob("guest-*/**/guest.qcow2"))
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("key") / "id_ed25519"
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    return path
+
+
+@pytest.fixture(scope="module")
+def guest(cloud: Cloud, key: Path) -> Iterator[Guest]:
+    """A running VM that answers at a floating address; its security group lets in ping and ssh, nothing else."""
+    found = Guest(cloud, key)
+    yield found
+    found.delete()
+
+
+def test_a_vm_is_active_and_got_its_address_by_dhcp(guest: Guest) -> None:
+    assert guest.server.status == "ACTIVE"
+    found = guest.until_console(r"^=== DHCP bound ip=(\S+) .*mtu=(\d+)")
+    assert found[1] == guest.port.fixed_ips[0]["ip_address"]
+    assert int(found[2]) < 1500
+
+
+def test_a_vm_reads_its_metadata_and_runs_its_user_data(guest: Guest) -> None:
+    found = guest.until_console(r"^=== metadata: instance i-(\w+) host (\S+)")
+    # Nova's names: i-0000002a of EC2 and instance-0000002a of libvirt count the same servers.
+    assert guest.server.instance_name == f"instance-{found[1]}"
+    assert found[2].partition(".")[0] == guest.server.hostname
+    guest.until_console(rf"^=== user data ran on {guest.server.hostname} as root")
+
+
+def test_a_vm_answers_ping_at_its_floating_address(guest: Guest) -> None:
+    command = ["ping", "-c", "3", "-i", "0.3", "-W", "3", guest.address]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_vm_lets_in_who_has_the_key(guest: Guest) -> None:
+    assert guest.run("hostname").strip() == guest.server.hostname
+    with pytest.raises(paramiko.AuthenticationException):
+        guest.run("hostname", paramiko.RSAKey.generate(2048))
+
+
+def _is_open(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), timeout=3).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_a_closed_security_group_blocks_what_an_open_one_lets_in(guest: Guest) -> None:
+    guest.until_console(r"^=== guest ready")
+    assert "hello from" in guest.run(f"wget -q -O - http://127.0.0.1:{WEB_PORT}/"), "the guest serves no page"
+    assert not _is_open(guest.address, WEB_PORT)
+    rule = guest.open("tcp", WEB_PORT)
+    until(lambda: _is_open(guest.address, WEB_PORT), "the port is open after its rule was made", 30)
+    guest.connection.network.delete_security_group_rule(rule.id)
+    until(lambda: not _is_open(guest.address, WEB_PORT), "the port is closed after its rule was deleted", 30)
+
+
+def test_the_novnc_proxy_gives_the_banner_of_the_console(guest: Guest) -> None:
+    url = guest.cloud.openstack_json("console", "url", "show", "--novnc", guest.server.id)["url"]
+    page = requests.get(url, timeout=30)
+    assert page.status_code == 200
+    assert "noVNC" in page.text
+    place = urllib.parse.urlsplit(url)
+    # vnc_lite.html?path=%3Ftoken%3D…: the page opens its websocket at that path.
+    path = urllib.parse.parse_qs(place.query)["path"][0]
+    link = websocket.create_connection(
+        f"ws://{place.netloc}/{path.removeprefix('/')}", timeout=30, subprotocols=["binary"],
+        origin=f"http://{place.netloc}",
+    )  # fmt: skip
+    with contextlib.closing(link):
+        assert link.recv().startswith(b"RFB 003.")
+
+
+def test_a_wrong_token_gets_no_console(guest: Guest) -> None:
+    url = guest.cloud.openstack_json("console", "url", "show", "--novnc", guest.server.id)["url"]
+    place = urllib.parse.urlsplit(url)
+    received: str | bytes = b""
+    with contextlib.suppress(websocket.WebSocketException, OSError):
+        link = websocket.create_connection(
+            f"ws://{place.netloc}/?token=00000000-0000-0000-0000-000000000000", timeout=30, subprotocols=["binary"],
+            origin=f"http://{place.netloc}",
+        )  # fmt: skip
+        with contextlib.closing(link):
+            received = link.recv()
+    assert not received
+
+
+def test_a_vm_survives_the_restart_of_every_node_agent(guest: Guest) -> None:
+    before = float(guest.run("cut -d' ' -f1 /proc/uptime"))
+    cluster, namespace = guest.cloud.cluster, guest.cloud.namespace
+    agents = cluster.items("daemonsets", namespace)
+    assert agents
+    for agent in agents:
+        selector = ",".join(f"{key}={value}" for key, value in agent["spec"]["selector"]["matchLabels"].items())
+        cluster.kubectl("delete", "pods", "-n", namespace, "-l", selector, "--timeout=180s", seconds=200)
+    for agent in agents:
+        cluster.until_available("daemonsets", agent["metadata"]["name"], namespace)
+    guest.cloud.until_ready()
+    until(lambda: first_vm.answers(guest.address), "the VM answers again", 60)
+    assert float(guest.run("cut -d' ' -f1 /proc/uptime")) > before, "the VM was started anew"
+    assert guest.connection.compute.get_server(guest.server.id).status == "ACTIVE"
+
+
+def test_a_snapshot_of_a_vm_becomes_an_image(guest: Guest) -> None:
+    images = guest.connection.image
+    image = guest.connection.compute.create_server_image(guest.server, name="e2e snapshot", wait=True, timeout=180)
+    try:
+        image = images.get_image(image.id)
+        assert image.status == "active"
+        assert image.size > MEBIBYTE
+    finally:
+        images.delete_image(image.id)
+
+
+def test_a_deleted_vm_leaves_no_port_and_no_allocation(guest: Guest) -> None:
+    connection, server = guest.connection, guest.server
+
+    def allocations() -> Any:
+        answer = connection.placement.get(f"/allocations/{server.id}", microversion="1.28")
+        assert answer.status_code == 200, answer.text
+        return answer.json()["allocations"]
+
+    inside = connection.network.find_network(first_vm.PRIVATE)
+    # A port that Nova made goes with the server; one that the user brought is let go.
+    connection.compute.create_server_interface(server, net_id=inside.id)
+    held = {port.id for port in connection.network.ports(device_id=server.id)}
+    assert guest.port.id in held
+    assert len(held) == 2
+    assert allocations()
+    connection.compute.delete_server(server.id)
+    connection.compute.wait_for_delete(server, wait=90, interval=0.5)
+    until(lambda: not list(connection.network.ports(device_id=server.id)), "the server's ports are let go", 30)
+    assert [one for one in held - {guest.port.id} if connection.network.find_port(one)] == []
+    until(lambda: not allocations(), "the server's allocations are gone", 30)

@@ -1,0 +1,136 @@
+"""The end of a service and of a whole control plane: nothing of it stays, and it may come again (acceptance 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clouds import CONTROL_PLANE, Cloud, remove_namespace, small
+from clusters import MANAGED, Cluster, Object, condition
+
+GONE_SECONDS = 120
+LEFT = "pods,services,configmaps,secrets,deployments,statefulsets,daemonsets,jobs,cronjobs,serviceaccounts,roles"
+
+
+@pytest.fixture
+def fresh(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Cloud]:
+    """A small cloud of the test's own, not applied yet."""
+    name = f"e2e-{request.node.name.removeprefix('test_').replace('_', '-')}"[:40].rstrip("-")
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield Cloud(cluster, name, "small")
+    remove_namespace(cluster, name)
+
+
+def _leftovers(cloud: Cloud) -> list[str]:
+    """Everything of ours in the namespace, volumes excepted."""
+    found = cloud.cluster.items(f"{LEFT},rolebindings,poddisruptionbudgets", cloud.namespace, MANAGED)
+    return [f"{item['kind']} {item['metadata']['name']}" for item in [*found, *cloud.cluster.ours(cloud.namespace)]]
+
+
+def _until_nothing_is_left(cloud: Cloud) -> None:
+    cluster, namespace = cloud.cluster, cloud.namespace
+    cluster.until_gone(CONTROL_PLANE, cloud.name, namespace, GONE_SECONDS)
+    # The garbage collector takes the rest, after its owners.
+    for item in cluster.items(f"{LEFT},rolebindings", namespace, MANAGED):
+        kind, name = item["kind"].lower() + "s", item["metadata"]["name"]
+        cluster.until_gone(kind, name, namespace, GONE_SECONDS)
+    assert _leftovers(cloud) == []
+
+
+def _volumes(cloud: Cloud) -> set[str]:
+    return {item["metadata"]["name"] for item in cloud.cluster.items("persistentvolumeclaims", cloud.namespace)}
+
+
+def _mariadb(cloud: Cloud, statement: str) -> list[str]:
+    """Rows of a query as root. The password goes through standard input: arguments are seen by everybody."""
+    script = f'read -r MYSQL_PWD; export MYSQL_PWD; exec mariadb -h 127.0.0.1 -u root -N -B -e "{statement}"'
+    out = cloud.cluster.kubectl(
+        "exec", "-i", "-n", cloud.namespace, "mariadb-0", "--", "sh", "-c", script,
+        stdin=cloud.secret("mariadb-root")["password"] + "\n",
+    )  # fmt: skip
+    return out.split()
+
+
+def _rabbitmq(cloud: Cloud, *command: str) -> list[str]:
+    said = cloud.cluster.kubectl(
+        "exec", "-n", cloud.namespace, "rabbitmq-0", "--", "rabbitmqctl", "-q", "--no-table-headers", *command
+    )
+    return [line.split()[0] for line in said.splitlines() if line.strip()]
+
+
+def test_a_service_that_is_switched_off_leaves_nothing_behind(small_cloud: Cloud) -> None:
+    """Database, users, virtual host and catalogue entries go, while the servers stay."""
+    cluster, namespace = small_cloud.cluster, small_cloud.namespace
+    small_cloud.until_ready()
+    pods = small_cloud.pods()
+    small_cloud.set(placement={"enabled": True}, neutron={"enabled": True})
+    try:
+        cluster.until_ready("placements", "placement", namespace, 180)
+
+        # Without OVN Neutron gets no further than its database and its virtual host, and that is all that is needed.
+        def has_its_own(item: Object | None) -> bool:
+            return all(condition(item, name)["status"] == "True" for name in ("DatabaseReady", "MessagingReady"))
+
+        cluster.until("neutrons", "neutron", namespace, has_its_own, "served by MariaDB and RabbitMQ", 120)
+        assert {"keystone", "placement", "neutron"} <= set(_mariadb(small_cloud, "SHOW DATABASES"))
+        assert {"placement", "neutron"} <= set(_mariadb(small_cloud, "SELECT User FROM mysql.user"))
+        assert "neutron" in _rabbitmq(small_cloud, "list_vhosts")
+        assert "neutron" in _rabbitmq(small_cloud, "list_users")
+        identity = small_cloud.connection.identity
+        assert identity.find_service("placement") is not None
+    finally:
+        small_cloud.set(placement={"enabled": False}, neutron={"enabled": False})
+    cluster.until_gone("placements", "placement", namespace, GONE_SECONDS)
+    cluster.until_gone("neutrons", "neutron", namespace, GONE_SECONDS)
+    small_cloud.until_ready()
+    assert not {"placement", "neutron"} & set(_mariadb(small_cloud, "SHOW DATABASES"))
+    assert not {"placement", "neutron"} & set(_mariadb(small_cloud, "SELECT User FROM mysql.user"))
+    assert "neutron" not in _rabbitmq(small_cloud, "list_vhosts")
+    assert "neutron" not in _rabbitmq(small_cloud, "list_users")
+    identity = small_cloud.connection.identity
+    assert identity.find_service("placement") is None
+    assert identity.find_user("placement") is None
+    assert [one for one in identity.endpoints() if "placement" in one.url] == []
+    assert [name for name in pods if name not in small_cloud.pods()] == []
+
+
+def test_a_deleted_control_plane_leaves_nothing_and_comes_again(fresh: Cloud, tmp_path: Path) -> None:
+    """Volumes go by policy: MariaDB's are kept here, RabbitMQ's are not. The kept data is used by the next one."""
+    cluster, namespace = fresh.cluster, fresh.namespace
+    objects = small(cluster, namespace, mariadb={"storageRetention": "Retain"}, rabbitmq={"storageRetention": "Delete"})
+    cluster.apply(*objects)
+    fresh.until_ready()
+    fresh.log_in(tmp_path)
+    fresh.connection.identity.create_user(name="kept", password="of-no-use-to-anybody")
+    assert _volumes(fresh) == {"data-mariadb-0", "data-rabbitmq-0"}
+
+    cluster.delete(CONTROL_PLANE, fresh.name, namespace)
+    _until_nothing_is_left(fresh)
+    cluster.until_gone("persistentvolumeclaims", "data-rabbitmq-0", namespace)
+    assert _volumes(fresh) == {"data-mariadb-0"}
+
+    cluster.apply(*objects)
+    fresh.until_ready()
+    fresh.log_in(tmp_path)
+    assert fresh.token()
+    assert fresh.connection.identity.find_user("kept") is not None
+
+
+@pytest.mark.parametrize("moment", ["MariaDBReady", "KeystoneReady"])
+def test_a_control_plane_deleted_half_way_is_gone_too(fresh: Cloud, moment: str) -> None:
+    """As soon as the first server is being made, and while the identity service is being set up."""
+    cluster, namespace = fresh.cluster, fresh.namespace
+    cluster.apply(*small(cluster, namespace))
+    if moment == "MariaDBReady":
+        cluster.until("pods", "mariadb-0", namespace, lambda pod: pod is not None, "made", 60)
+    else:
+        cluster.until(
+            CONTROL_PLANE, fresh.name, namespace,
+            lambda item: condition(item, "MariaDBReady")["status"] == "True", "at its identity service", 120,
+        )  # fmt: skip
+    assert condition(fresh.object, "Ready")["status"] != "True"
+    cluster.delete(CONTROL_PLANE, fresh.name, namespace)
+    _until_nothing_is_left(fresh)
+    for name in ("data-mariadb-0", "data-rabbitmq-0"):
+        cluster.until_gone("persistentvolumeclaims", name, namespace)

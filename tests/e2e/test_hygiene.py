@@ -1,0 +1,299 @@
+"""No secret anywhere but in Secrets, and no right that a container does not need (acceptance 5 and 6).
+
+The first part reads everything that somebody without access to Secrets can read, and looks for the value of every
+Secret in it. The second looks at what is declared, and at what the kernel says of the running processes.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import json
+import os
+import re
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from clouds import Cloud
+from clusters import OPERATOR_NAMESPACE, Cluster, ClusterError, Object
+
+ROOT = Path(__file__).parents[2]
+OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:openstack-operator"
+
+SHORTEST = 8
+# What our Secrets hold beside the secret itself: names and addresses, which are seen everywhere.
+PUBLIC_KEYS = {"user", "username", "hostname", "host", "port", "database", "vhost", "project", "region", "url"}
+# Lines of configuration files in Secrets that are told to the user as rows with a secret in it.
+OPTION = re.compile(r"^\s*([\w.-]+)\s*[=:]\s*(\S.*)$")
+LONG_LINE = 40
+
+# --- nothing secret outside of Secrets --------------------------------------------------------------------------------
+
+
+def _values(item: Object) -> Iterator[tuple[str, str]]:
+    """Places and texts of a Secret that nobody else may see: whole values, and the values of options in files."""
+    for key, data in (item.get("data") or {}).items():
+        where = f"Secret {item['metadata']['namespace']}/{item['metadata']['name']}: {key}"
+        with contextlib.suppress(UnicodeDecodeError):
+            text = base64.b64decode(data).decode().strip()
+            if key not in PUBLIC_KEYS:
+                yield where, text
+            if "\n" in text:
+                for line in text.splitlines():
+                    option = OPTION.match(line)
+                    if option and re.search("password|connection|transport_url|secret|token|key", option[1]):
+                        yield f"{where}: {option[1]}", option[2].strip("'\"")
+                    elif len(line) >= LONG_LINE and not line.startswith("#") and " " not in line:
+                        yield where, line
+
+
+@pytest.fixture(scope="module")
+def secrets(cloud: Cloud) -> dict[bytes, str]:
+    """Where each secret text stands, by the text, as it is and as it is written in URLs."""
+    found: dict[bytes, str] = {}
+    for item in cloud.cluster.items("secrets"):
+        for where, text in _values(item):
+            for form in {text, urllib.parse.quote(text, safe=""), json.dumps(text)[1:-1]}:
+                if len(form) >= SHORTEST:
+                    found.setdefault(form.encode(), where)
+    assert len(found) > 20
+    return found
+
+
+def _leaks(secrets: dict[bytes, str], texts: Iterator[tuple[str, bytes]]) -> list[str]:
+    """Where a secret stands in a text. The secret itself is not printed."""
+    return [
+        f"{place} holds {where}"
+        for place, text in texts
+        for value, where in secrets.items()
+        # A value is looked for as a whole: one that is a part of a longer word is another word.
+        if value in text and re.search(rb"(?<![\w-])" + re.escape(value) + rb"(?![\w-])", text)
+    ]
+
+
+def test_a_secret_in_a_text_is_found(secrets: dict[bytes, str]) -> None:
+    """The search itself works."""
+    value, where = next(iter(secrets.items()))
+    assert _leaks(secrets, iter([("here", b"password = " + value + b"\n"), ("there", b"nothing")])) == [
+        f"here holds {where}"
+    ]
+
+
+def test_no_object_but_a_secret_holds_a_secret(cloud: Cloud, secrets: dict[bytes, str]) -> None:
+    """Specs, status, annotations, ConfigMaps, Events, of every kind in the cluster."""
+
+    def texts() -> Iterator[tuple[str, bytes]]:
+        for namespaced in (True, False):
+            kinds = set(cloud.cluster.kinds_in(namespaced)) - {"secrets", "componentstatuses"}
+            for item in cloud.cluster.items(",".join(sorted(kinds))):
+                metadata = item["metadata"]
+                yield f"{item['kind']} {metadata.get('namespace')}/{metadata['name']}", json.dumps(item).encode()
+        for item in cloud.cluster.items("secrets"):
+            yield f"metadata of Secret {item['metadata']['name']}", json.dumps(item["metadata"]).encode()
+
+    assert _leaks(secrets, texts()) == []
+
+
+def test_no_log_holds_a_secret(cloud: Cloud, secrets: dict[bytes, str]) -> None:
+    """Logs of all containers, those that ended before included, and of the cluster's own programs."""
+
+    def texts() -> Iterator[tuple[str, bytes]]:
+        for pod in cloud.cluster.items("pods"):
+            namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+            status = pod["status"]
+            for container in status.get("initContainerStatuses", []) + status.get("containerStatuses", []):
+                for previous in ("false", "true") if container["restartCount"] else ("false",):
+                    with contextlib.suppress(ClusterError):
+                        text = cloud.cluster.kubectl(
+                            "logs", "-n", namespace, name, "-c", container["name"], f"--previous={previous}"
+                        )
+                        yield f"log of pod {namespace}/{name} {container['name']}", text.encode()
+        for path in [*(cloud.cluster.state / "log").glob("*"), *(cloud.cluster.state / "pods-log").rglob("*.log")]:
+            with contextlib.suppress(FileNotFoundError):
+                yield f"file {path.name} of {path.parent.parent.name}", path.read_bytes()
+
+    assert _leaks(secrets, texts()) == []
+
+
+@functools.cache
+def _own_mounts() -> str:
+    return os.readlink("/proc/self/ns/mnt")
+
+
+def _processes() -> Iterator[Path]:
+    """Processes of containers: those in another mount name space than the machine's."""
+    for directory in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(directory / "ns/mnt") != _own_mounts():
+                yield directory
+
+
+def test_no_argument_and_no_environment_holds_a_secret(cloud: Cloud, secrets: dict[bytes, str]) -> None:
+    def texts() -> Iterator[tuple[str, bytes]]:
+        for process in _processes():
+            for file in ("cmdline", "environ"):
+                with contextlib.suppress(OSError):
+                    text = (process / file).read_bytes()
+                    yield f"{file} of {text[:60]!r}", text.replace(b"\0", b"\n")
+
+    assert len(list(_processes())) > 5
+    assert _leaks(secrets, texts()) == []
+
+
+# --- rights -----------------------------------------------------------------------------------------------------------
+
+# The only pods whose containers may be root or hold capabilities: agents of a node, by name and component. A comment
+# beside each one's builder says what it needs them for.
+NODE_AGENTS = {
+    ("ovn", "openvswitch"),
+    ("ovn", "gateway"),
+    ("ovn", "controller"),
+    ("neutron", "metadata-agent"),
+    ("neutron", "ovn-agent"),
+    ("nova", "libvirt"),
+    ("nova", "compute"),
+}
+
+
+def _agent(pod: Object) -> bool:
+    labels = pod["metadata"].get("labels", {})
+    kind = (labels.get("app.kubernetes.io/name"), labels.get("app.kubernetes.io/component"))
+    return kind in NODE_AGENTS
+
+
+def _containers(pod: Object) -> list[Object]:
+    return [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
+
+
+@pytest.fixture(scope="module")
+def pods(cloud: Cloud) -> list[Object]:
+    return [*cloud.cluster.items("pods", cloud.namespace), *cloud.cluster.items("pods", OPERATOR_NAMESPACE)]
+
+
+def test_containers_are_restricted(pods: list[Object]) -> None:
+    problems = []
+    for pod in pods:
+        whole = pod["spec"].get("securityContext", {})
+        for container in _containers(pod):
+            own = {**{key: whole.get(key) for key in ("runAsUser", "runAsNonRoot", "seccompProfile")}}
+            own |= container.get("securityContext", {})
+            where = f"{pod['metadata']['name']} {container['name']}"
+            if not own.get("readOnlyRootFilesystem"):
+                problems.append(f"{where}: its root file system is writable")
+            if _agent(pod):
+                continue
+            capabilities = own.get("capabilities", {})
+            if not own.get("runAsUser") or not own.get("runAsNonRoot"):
+                problems.append(f"{where}: may be root")
+            if capabilities.get("drop") != ["ALL"] or capabilities.get("add"):
+                problems.append(f"{where}: keeps capabilities")
+            if own.get("allowPrivilegeEscalation") is not False or own.get("privileged"):
+                problems.append(f"{where}: may gain privileges")
+            if (own.get("seccompProfile") or {}).get("type") != "RuntimeDefault":
+                problems.append(f"{where}: has no seccomp profile")
+        if not _agent(pod) and any(whole_host in pod["spec"] for whole_host in ("hostNetwork", "hostPID", "hostIPC")):
+            problems.append(f"{pod['metadata']['name']}: shares a name space with the node")
+    assert problems == []
+
+
+def test_node_agents_are_what_the_list_says_and_drop_what_they_do_not_need(pods: list[Object]) -> None:
+    privileged = []
+    for pod in filter(_agent, pods):
+        assert pod["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet"
+        for container in _containers(pod):
+            own = container["securityContext"]
+            if own.get("privileged"):
+                privileged.append(f"{pod['metadata']['labels']['app.kubernetes.io/component']} {container['name']}")
+            else:
+                assert own["capabilities"]["drop"] == ["ALL"], f"{pod['metadata']['name']} {container['name']}"
+    # Only a privileged container gets /dev/kvm without a device plugin, or a mount that the node sees too.
+    assert {name.split()[0] for name in privileged} <= {"libvirt", "compute", "ovn-agent"}
+
+
+def test_the_kernel_agrees(pods: list[Object]) -> None:
+    """No process of a restricted pod is root, has a capability, can get one, or can write to its root."""
+    restricted = {
+        status["containerID"].rpartition("/")[2]: f"{pod['metadata']['name']} {status['name']}"
+        for pod in pods
+        if not _agent(pod)
+        for status in pod["status"].get("containerStatuses", [])
+        if status.get("containerID") and "running" in status["state"]
+    }
+    seen, problems = set(), []
+    for process in _processes():
+        with contextlib.suppress(OSError):
+            groups, status = (process / "cgroup").read_text(), (process / "status").read_text()
+            mounts = (process / "mounts").read_text()
+            identifier = next((one for one in restricted if one in groups), None)
+            if identifier is None:
+                continue
+            seen.add(identifier)
+            facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+            if "0" in facts["Uid"].split():
+                problems.append(f"{restricted[identifier]}: runs as root")
+            if any(int(facts[kind], 16) for kind in ("CapEff", "CapPrm", "CapBnd", "CapInh", "CapAmb")):
+                problems.append(f"{restricted[identifier]}: has capabilities")
+            if facts["NoNewPrivs"] != "1" or facts["Seccomp"] != "2":
+                problems.append(f"{restricted[identifier]}: no_new_privs or seccomp is off")
+            root = next(line.split()[3] for line in mounts.splitlines() if line.split()[1] == "/")
+            if not root.startswith("ro"):
+                problems.append(f"{restricted[identifier]}: its root is mounted {root}")
+    assert len(seen) >= len(restricted) // 2, "processes were not found by their control groups"
+    assert sorted(set(problems)) == []
+
+
+def test_only_those_who_need_it_get_a_token(pods: list[Object]) -> None:
+    """The operator, and the rotation of keys, which changes one Secret."""
+    holders = {
+        pod["metadata"]["labels"].get("app.kubernetes.io/component", pod["metadata"]["name"])
+        for pod in pods
+        if any("serviceAccountToken" in str(volume) for volume in pod["spec"].get("volumes", []))
+    }
+    assert holders <= {"operator", "fernet-rotate"}
+
+
+def test_the_operator_has_the_generated_rights_and_nothing_more(cluster: Cluster) -> None:
+    generated = [item for item in yaml.safe_load_all((ROOT / "deploy" / "rbac.yaml").read_text()) if item]
+    expected = {
+        (item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]): item["rules"]
+        for item in generated
+        if "rules" in item
+    }
+    bindings = [
+        item
+        for item in cluster.items("clusterrolebindings,rolebindings")
+        if any(
+            (one["kind"], one["name"], one.get("namespace"))
+            == ("ServiceAccount", "openstack-operator", OPERATOR_NAMESPACE)
+            for one in item.get("subjects", [])
+        )
+    ]
+    granted = {
+        (
+            item["roleRef"]["kind"],
+            item["metadata"].get("namespace") if item["roleRef"]["kind"] == "Role" else None,
+            item["roleRef"]["name"],
+        )
+        for item in bindings
+    }
+    # Further roles of the file are for people.
+    assert granted <= set(expected)
+    assert ("ClusterRole", None, "openstack-operator") in granted
+    for kind, namespace, name in granted:
+        live = cluster.kubectl("get", kind.lower(), name, "-o", "json", *(["-n", namespace] if namespace else []))
+        assert json.loads(live)["rules"] == expected[kind, namespace, name]
+
+
+def test_the_rights_suffice_and_no_star_is_among_them(cluster: Cluster) -> None:
+    refused = [
+        f"{entry['verb']} {entry['requestURI']}"
+        for entry in cluster.audit(0)
+        if entry["user"]["username"] == OPERATOR_USER and entry.get("responseStatus", {}).get("code") == 403
+    ]
+    # A namespace that is going refuses new objects with the same code.
+    assert [one for one in refused if "/namespaces/e2e-" not in one] == []
+    assert "*" not in (ROOT / "deploy" / "rbac.yaml").read_text()

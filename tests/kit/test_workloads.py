@@ -1,0 +1,274 @@
+"""Builders of pods and workloads, the waits for them, and what is told about pods."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import pytest
+
+from openstack_operator.kit import config, labels, pods, workloads
+from openstack_operator.kit.types import PodSettings, ResourceList, Resources, Storage
+from openstack_operator.runtime import errors, kinds
+
+SOURCES = config.Sources("one-config-data", "one-config-secrets", "one-scripts", "digest")
+MAIN = workloads.Container("main", ("run",), ports={"api": 80}, probe=workloads.tcp_probe(80), memory="1Gi")
+
+
+def pod(**changes: Any) -> workloads.Pod:
+    base: dict[str, Any] = {
+        "service": "svc",
+        "instance": "one",
+        "component": "api",
+        "owner_kind": "Svc",
+        "image": "localhost/svc:1",
+        "user": 42,
+        "containers": (MAIN,),
+        "sources": SOURCES,
+    }
+    return workloads.Pod(**{**base, **changes})
+
+
+# --- pods -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_is_as_restricted_as_the_pod_security_standard_asks() -> None:
+    spec = workloads.template(pod(init=(workloads.Container("first", ("true",)),)))["spec"]
+    assert spec["securityContext"] == {
+        "runAsUser": 42,
+        "runAsGroup": 42,
+        "fsGroup": 42,
+        "fsGroupChangePolicy": "OnRootMismatch",
+    }
+    assert spec["automountServiceAccountToken"] is False
+    assert [one["name"] for one in spec["initContainers"]] == ["merge-config", "first"]
+    for container in (*spec["initContainers"], *spec["containers"]):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+        assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+
+def test_a_main_container_sees_the_merged_configuration_and_scripts_only() -> None:
+    (container,) = workloads.template(pod())["spec"]["containers"]
+    assert container["volumeMounts"] == [
+        {"name": "scripts", "mountPath": "/usr/local/bin/container-scripts", "readOnly": True},
+        {"name": "config-data-merged", "mountPath": "/var/lib/config-data/merged", "readOnly": True},
+        {"name": "scratch-0", "mountPath": "/tmp"},
+    ]
+    volumes = {one["name"]: one for one in workloads.template(pod())["spec"]["volumes"]}
+    assert volumes["config-data-merged"]["emptyDir"]["medium"] == "Memory", "secrets are not written to a disk"
+
+
+def test_settings_of_the_user_reach_the_pod_and_resources_the_first_container() -> None:
+    settings = PodSettings(
+        node_selector={"disk": "fast"},
+        tolerations=({"key": "x", "operator": "Exists"},),
+        topology_spread_constraints=({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"},),
+        resources=Resources(requests=ResourceList(cpu="2"), limits=ResourceList(memory="4Gi")),
+    )
+    spec = workloads.template(pod(settings=settings, containers=(MAIN, workloads.Container("side", ("x",)))))["spec"]
+    assert spec["nodeSelector"] == {"disk": "fast"}
+    assert spec["tolerations"] == [{"key": "x", "operator": "Exists"}]
+    assert spec["topologySpreadConstraints"][0]["topologyKey"] == "zone"
+    main, side = spec["containers"]
+    assert main["resources"] == {"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"memory": "4Gi"}}
+    assert side["resources"] == {"requests": {"cpu": "10m", "memory": "128Mi"}}
+
+
+def test_other_configuration_is_another_template_and_the_selector_never_changes() -> None:
+    one, other = pod(), pod(sources=config.Sources("a", "b", "c", "another"), image="x:2")
+    annotation = "openstack.k8s.io/config-hash"
+    assert workloads.template(one)["metadata"]["annotations"] == {annotation: "digest"}
+    assert workloads.template(other)["metadata"]["annotations"] == {annotation: "another"}
+    assert workloads.selector(one) == workloads.selector(other)
+    assert workloads.template(pod(hash_extra="more"))["metadata"]["annotations"] == {annotation: "digest.more"}
+
+
+def test_labels_of_pods_contain_the_selector_and_say_whose_they_are() -> None:
+    tags = workloads.template(pod())["metadata"]["labels"]
+    assert tags == {
+        "app.kubernetes.io/name": "svc",
+        "app.kubernetes.io/instance": "one",
+        "app.kubernetes.io/component": "api",
+        "app.kubernetes.io/managed-by": "openstack-operator",
+        "app.kubernetes.io/part-of": "openstack",
+        "openstack.k8s.io/owner-kind": "Svc",
+        "openstack.k8s.io/owner-name": "one",
+    }
+    assert labels.matches(tags, workloads.selector(pod()))
+    assert not labels.matches(tags, workloads.selector(pod(component="other")))
+
+
+def test_every_kind_that_the_operator_makes_is_cached_by_label_and_nodes_are_not() -> None:
+    assert labels.selector_for(kinds.SECRET) == "app.kubernetes.io/managed-by=openstack-operator"
+    assert labels.selector_for(kinds.NODE) is None
+
+
+# --- workloads ------------------------------------------------------------------------------------------------------
+
+
+def test_an_api_with_one_replica_has_no_gap_when_it_rolls() -> None:
+    strategy = workloads.deployment(pod(), "one-api", 1)["spec"]["strategy"]
+    assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
+@pytest.mark.parametrize("storage_class", [None, "fast"])
+def test_a_volume_claim_names_a_class_only_if_the_user_does(storage_class: str | None) -> None:
+    storage = Storage(storage_size="3Gi", storage_class=storage_class, storage_retention="Retain")
+    spec = workloads.stateful_set(pod(), "one", 1, storage=storage)["spec"]
+    (claim,) = spec["volumeClaimTemplates"]
+    assert claim["spec"].get("storageClassName") == storage_class
+    assert claim["spec"]["resources"] == {"requests": {"storage": "3Gi"}}
+    assert spec["persistentVolumeClaimRetentionPolicy"]["whenDeleted"] == "Retain"
+
+
+def test_members_are_published_before_they_are_ready() -> None:
+    assert workloads.service(pod(), "one", {"x": 1}, headless=True)["spec"] == {
+        "type": "ClusterIP",
+        "selector": workloads.selector(pod()),
+        "ports": [{"name": "x", "port": 1, "targetPort": 1, "protocol": "TCP"}],
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+    }
+
+
+# --- waits ----------------------------------------------------------------------------------------------------------
+
+
+class Cache:
+    """The part of a scope that waits read: pods of the namespace."""
+
+    def __init__(self, *found: dict[str, Any]) -> None:
+        self._found = list(found)
+
+    def items(self, resource: kinds.Resource) -> list[dict[str, Any]]:
+        assert resource == kinds.POD
+        return self._found
+
+
+def item(replicas: int = 2, generation: int = 3, **status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "one", "namespace": "ns", "generation": generation},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": workloads.selector(pod())}},
+        "status": status,
+    }
+
+
+DONE = {"observedGeneration": 3, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}
+STATEFUL = {"observedGeneration": 3, "replicas": 2, "currentReplicas": 2, "availableReplicas": 2,
+    "currentRevision": "a", "updateRevision": "a"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("resource", "status"), [(kinds.DEPLOYMENT, DONE), (kinds.STATEFULSET, DONE), (kinds.STATEFULSET, STATEFUL)]
+)
+def test_a_workload_that_runs_what_it_should_is_not_waited_for(
+    resource: kinds.Resource, status: dict[str, Any]
+) -> None:
+    workloads.wait(Cache(), resource, item(**status))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"observedGeneration": 2},
+        {"updatedReplicas": 1},
+        {"availableReplicas": 1},
+        {"replicas": 3},
+    ],
+    ids=str,
+)
+def test_a_workload_with_anything_old_missing_or_left_over_is_waited_for(change: dict[str, Any]) -> None:
+    with pytest.raises(errors.Waiting) as raised:
+        workloads.wait(Cache(), kinds.DEPLOYMENT, item(**{**DONE, **change}))  # type: ignore[arg-type]
+    assert raised.value.message.startswith("Deployment ns/one: ")
+
+
+def test_zero_replicas_are_reached_without_a_pod() -> None:
+    workloads.wait(Cache(), kinds.DEPLOYMENT, item(0, observedGeneration=3))  # type: ignore[arg-type]
+
+
+def test_a_daemon_set_on_no_node_is_complete() -> None:
+    body = item(observedGeneration=3, desiredNumberScheduled=0)
+    workloads.wait(Cache(), kinds.DAEMONSET, body)  # type: ignore[arg-type]
+
+
+# --- what is told about pods ----------------------------------------------------------------------------------------
+
+
+def recorded(name: str, **status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": workloads.template(pod())["metadata"]["labels"]}, "status": status}
+
+
+def state(name: str, ready: bool = False, **kind: Any) -> dict[str, Any]:
+    return {"name": name, "ready": ready, "state": kind}
+
+
+PULLING = recorded(
+    "one-1", phase="Pending",
+    containerStatuses=[state("main", waiting={"reason": "ImagePullBackOff", "message": 'Back-off pulling image "x"'})],
+)  # fmt: skip
+CRASHED = recorded(
+    "one-2", phase="Running",
+    containerStatuses=[{
+        **state("main", waiting={"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}),
+        "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "T\nValueError: bad option\n"}},
+    }],
+)  # fmt: skip
+INIT = recorded(
+    "one-3", phase="Pending",
+    initContainerStatuses=[state("merge-config", terminated={"exitCode": 2, "reason": "Error", "message": "no space"})],
+    containerStatuses=[state("main", waiting={"reason": "PodInitializing"})],
+)  # fmt: skip
+UNSCHEDULED = recorded(
+    "one-4", phase="Pending",
+    conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes: cpu"}],
+)  # fmt: skip
+STARTING = recorded(
+    "one-5", phase="Pending", containerStatuses=[state("main", waiting={"reason": "ContainerCreating"})],
+)  # fmt: skip
+SLOW = recorded("one-6", phase="Running", containerStatuses=[state("main", running={"startedAt": "x"})])
+FINE = recorded("one-7", phase="Running", containerStatuses=[state("main", True, running={"startedAt": "x"})])
+NEW = recorded("one-8")
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (PULLING, 'pod one-1: container main: ImagePullBackOff: Back-off pulling image "x"'),
+        (CRASHED, "pod one-2: container main: CrashLoopBackOff: exit code 1: ValueError: bad option"),
+        (INIT, "pod one-3: container merge-config: exit code 2: no space"),
+        (UNSCHEDULED, "pod one-4: Unschedulable: 0/1 nodes: cpu"),
+        (STARTING, "pod one-5: starting (main)"),
+        (SLOW, "pod one-6: container main is not ready yet"),
+        (FINE, ""),
+        (NEW, "pod one-8: starting (not scheduled yet)"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_matter_with_a_pod_is_told_in_one_line(found: dict[str, Any], message: str) -> None:
+    assert pods.explain(Cache(found), workloads.selector(pod())) == message  # type: ignore[arg-type]
+
+
+def test_of_many_pods_the_most_telling_one_is_named_and_those_that_go_are_not() -> None:
+    going = {**PULLING, "metadata": {**PULLING["metadata"], "deletionTimestamp": "x"}}
+    cache = Cache(going, FINE, STARTING, SLOW, CRASHED, UNSCHEDULED)
+    assert pods.explain(cache, workloads.selector(pod())).startswith("pod one-2: ")  # type: ignore[arg-type]
+
+
+def test_pods_of_others_are_not_told_about() -> None:
+    other = workloads.selector(pod(component="other"))
+    assert pods.explain(Cache(PULLING), other) == ""  # type: ignore[arg-type]
+
+
+def test_pods_wake_the_object_that_they_are_labelled_with() -> None:
+    watch = pods.watch("Svc")
+    found = {"metadata": {"namespace": "ns", **PULLING["metadata"]}}
+    assert list(watch.keys(found, types.SimpleNamespace())) == [("ns", "one")]  # type: ignore[arg-type]
+    assert list(pods.watch("Other").keys(found, types.SimpleNamespace())) == []  # type: ignore[arg-type]
