@@ -1,5 +1,5 @@
 # Shortcuts for developers; `./up`, `./down` and `./test` need no make.
-.PHONY: check generate lint unit lock
+.PHONY: check generate lint unit tempest lock
 
 PYTHON ?= python3
 
@@ -11,6 +11,9 @@ lint: ## style, types, layers
 
 unit: ## tests that need no cloud
 	$(PYTHON) -m pytest -m "not e2e"
+
+tempest: ## OpenStack's own smoke tests against the cloud of ./up
+	./scripts/tempest.sh
 
 generate: ## CRDs, access rules, install manifest, reference
 	PYTHONPATH=src $(PYTHON) -m openstack_operator.cli.generate

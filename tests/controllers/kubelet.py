@@ -1,7 +1,7 @@
 """What a node would do, for tests without one: pods of a namespace come up, and Jobs' pods end.
 
-The workloads' own controllers are the real ones (kube-controller-manager); only the kubelet is stood in for. It works by
-a watch, as the real one does. A test holds back the pods of a component, or gives them another end.
+The workloads' own controllers are the real ones (kube-controller-manager); only the kubelet is stood in for. It works
+by a watch, as the real one does. A test holds back the pods of a component, or gives them another end.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ ACCOUNT = kinds.Resource("", "v1", "serviceaccounts", "ServiceAccount")
 
 
 @pytest.fixture
-async def restricted(cluster: ControlPlane) -> AsyncIterator[client.Config]:
+def restricted(cluster: ControlPlane) -> client.Config:
     """How the operator's service account logs in."""
     product = generate.product(ROOT)
     cluster.apply(generate.namespace(product.version), *generate.access(product))
@@ -29,12 +29,8 @@ async def restricted(cluster: ControlPlane) -> AsyncIterator[client.Config]:
     path = ACCOUNT.path("openstack-operator-system", "openstack-operator", "token")
     token = cluster.request("POST", path, request)["status"]["token"]
     admin = client.Config.from_kubeconfig(cluster.kubeconfig)
-    kubeconfig = cluster.directory / "restricted.crt"
-    kubeconfig.write_bytes((cluster.cluster.pki / "ca.crt").read_bytes())
-    import ssl
-
-    tls = ssl.create_default_context(cafile=str(kubeconfig))
-    yield client.Config(server=admin.server, ssl_context=tls, token=token)
+    tls = ssl.create_default_context(cafile=str(cluster.cluster.pki / "ca.crt"))
+    return client.Config(server=admin.server, ssl_context=tls, token=token)
 
 
 async def test_a_rollout_and_its_end_meet_no_refusal(world: Any, restricted: client.Config) -> None:

@@ -1,5 +1,5 @@
-"""Keystone from its requests to others up to the API's pods. MariaDB's and Memcached's part is played by the test, as by
-operators of their own (seed 003); what needs Keystone's real API is in test_servers.py."""
+"""Keystone from its requests to others up to the API's pods. MariaDB's and Memcached's part is played by the test, as
+by operators of their own (seed 003); what needs Keystone's real API is in test_servers.py."""
 
 from __future__ import annotations
 
@@ -507,8 +507,13 @@ async def test_a_name_that_another_object_holds_is_told_and_taken_when_it_is_fre
             "uid": first["metadata"]["uid"],
             "controller": True,
         }
-        service = {"metadata": {"name": "other-api", "namespace": world.namespace, "ownerReferences": [owner],
-            "labels": {"app.kubernetes.io/managed-by": "openstack-operator"}}, "spec": {"ports": [{"port": 1}]}}  # fmt: skip
+        metadata = {
+            "name": "other-api",
+            "namespace": world.namespace,
+            "ownerReferences": [owner],
+            "labels": {"app.kubernetes.io/managed-by": "openstack-operator"},
+        }
+        service = {"metadata": metadata, "spec": {"ports": [{"port": 1}]}}
         await world.api.create(kinds.SERVICE, service)
         await world.create(ours.KEYSTONE, "other", {})
         item = await world.until_condition(ours.KEYSTONE, "other", "EndpointsReady", "False", "NameInUse")

@@ -60,6 +60,22 @@ async def set_condition(world: Any, resource: kinds.Resource, name: str, kind: s
     await world.patch(resource, name, {"status": {"conditions": [*kept, found]}}, "status")
 
 
+async def bound(world: Any, daemon_set: str, component: str, node: str) -> list[Any]:
+    """The pods of a DaemonSet, after the scheduler's part was played: each on the node."""
+
+    def is_scheduled(item: Any) -> bool:
+        return bool(item and item.get("status", {}).get("currentNumberScheduled"))
+
+    await world.until(kinds.DAEMONSET, is_scheduled, daemon_set)
+    found = [one for one in await world.all(kinds.POD) if kubelet.component(one) == component]
+    for pod in found:
+        name = pod["metadata"]["name"]
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        await world.api.request("POST", kinds.POD.path(world.namespace, name, "binding"), body=binding)
+    return found
+
+
 def operator(world: Any) -> Any:
     # Another service by name, because without any name all of them run.
     return world.operator("glance", controllers=nova.SERVICE.controllers)
@@ -175,12 +191,7 @@ async def test_the_virtualisation_is_read_from_what_the_init_container_said(worl
             "tolerations": tolerations,
         }
         await world.create(ours.NOVA_COMPUTE, "alone", spec)
-        await world.until(kinds.DAEMONSET, lambda item: item and item["status"].get("currentNumberScheduled"), "alone")
-        (pod,) = [one for one in await world.all(kinds.POD) if kubelet.component(one) == "nova/compute"]
-        binding = {"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": node}}
-        binding["metadata"] = {"name": pod["metadata"]["name"]}
-        path = kinds.POD.path(world.namespace, pod["metadata"]["name"], "binding")
-        await world.api.request("POST", path, body=binding)
+        (pod,) = await bound(world, "alone", "nova/compute", node)
         await world.node.release("nova/compute")
         await world.patch(kinds.POD, pod["metadata"]["name"], {"status": said(pod)}, "status")
         item = await world.until_ready(ours.NOVA_COMPUTE, "alone")
@@ -219,6 +230,35 @@ async def test_a_deleted_nova_ends_its_parts_before_it_gives_databases_back(worl
             await world.patch(resource, name, {"status": {field: []}}, "status")
         await world.until_gone(ours.NOVA, "nova")
         await world.until_gone(ours.NOVA_COMPUTE, "nova-cell1-compute")
+
+
+async def test_nodes_are_cleaned_before_a_deleted_nova_is_gone(world: Any) -> None:
+    """Field case: a nova-compute refuses to start where libvirt still has guests of a cloud that is gone."""
+    world.node.hold("nova/cleanup")
+    node = f"node-{world.namespace}"
+    await world.api.create(kinds.NODE, {"metadata": {"name": node, "labels": {"test": world.namespace}}})
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": conditions.now()}
+    await world.patch(kinds.NODE, node, {"status": {"conditions": [ready]}}, "status")
+    group = {"nodeSelector": {"test": world.namespace}, "tolerations": [{"operator": "Exists"}]}
+    async with operator(world):
+        await surroundings(world)
+        await world.create(ours.NOVA, "nova", {"cellTemplates": {"cell1": {"computes": {"compute": group}}}})
+        await granted(world)
+        libvirt = "nova-cell1-compute-libvirt"
+        await bound(world, libvirt, "nova/libvirt", node)
+        await world.delete(ours.NOVA, "nova")
+        await world.until_condition(
+            ours.NOVA, "nova", "Ready", "False", "Deleting", text="NovaCompute nova-cell1-compute"
+        )
+        await world.until_gone(kinds.DAEMONSET, libvirt)
+        (pod,) = [one for one in await world.all(kinds.POD) if kubelet.component(one) == "nova/libvirt"]
+        await world.api.delete(kinds.POD, pod["metadata"]["name"], world.namespace, uid=pod["metadata"]["uid"])
+        text = f"removes guests on {node}"
+        await world.until_condition(ours.NOVA_COMPUTE, "nova-cell1-compute", "Ready", "False", "Deleting", text=text)
+        await bound(world, "nova-cell1-compute-cleanup", "nova/cleanup", node)
+        await world.node.release("nova/cleanup")
+        await world.until_gone(ours.NOVA_COMPUTE, "nova-cell1-compute")
+        await world.until_condition(ours.NOVA, "nova", "Ready", "False", "Deleting", text="NotDropped")
 
 
 @pytest.mark.parametrize(

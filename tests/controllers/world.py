@@ -56,6 +56,8 @@ class World:
     namespace: str
     api: client.Client
     node: kubelet.Kubelet
+    seconds: float = TIMEOUT_SECONDS
+    """How long `until` waits."""
 
     # --- what a user does -----------------------------------------------------------------------------------------
 
@@ -104,7 +106,7 @@ class World:
         selectors = {"fieldSelector": f"metadata.name={name}"}
         item: Object | None = None
         try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
+            async with asyncio.timeout(self.seconds):
                 while True:
                     async for page in self.api.list_pages(resource, self.namespace, selectors):
                         item = next(iter(page["items"]), None)

@@ -25,6 +25,8 @@ READY_SECONDS = 240
 
 # Every character that some quoting rule on the way (shell, INI, URL, SQL, YAML, oslo.config's $) has a meaning for.
 DIFFICULT_PASSWORD = "-$%@/#+\"' :é\\${x}%(y)s;&=?"
+# Passwords that the user of the small cloud brings, by key of the Secret.
+BROUGHT = {"admin": "brought-by-the-user", "database": "brought-by-the-user-too"}
 
 
 @dataclasses.dataclass
@@ -49,6 +51,15 @@ class Cloud:
 
     def until_ready(self, seconds: float = READY_SECONDS) -> Object:
         return self.cluster.until_ready(CONTROL_PLANE, self.name, self.namespace, seconds)
+
+    def until_settled(self) -> None:
+        """Ready, with every workload at its newest pods: also right after a change of a Secret, when nobody has looked
+        at it yet."""
+        for item in self.children():
+            if item["kind"] in ("Deployment", "StatefulSet", "DaemonSet"):
+                name = item["metadata"]["name"]
+                self.cluster.until_available(item["kind"].lower() + "s", name, self.namespace)
+        self.until_ready()
 
     def until_stalled(self, *texts: str, seconds: float = 60) -> Object:
         """Waits for Stalled, with all of the texts in its message."""
@@ -172,9 +183,10 @@ def secret(namespace: str, name: str, **values: str | bytes) -> Object:
     }
 
 
-def remove_namespace(cluster: Cluster, name: str) -> None:
-    """Our objects first: a namespace that is going lets nobody finish."""
+def remove_namespace(cluster: Cluster, name: str, *, wait: bool = True) -> None:
+    """Our objects first: a namespace that is going lets nobody finish. Without ``wait`` the name must not be used again
+    soon."""
     ours = [kind for kind in cluster.kinds_in() if kind.partition(".")[2] in API_GROUPS]
     for kinds in (CONTROL_PLANE, ",".join(ours)):
         cluster.kubectl("delete", kinds, "--all", "-n", name, "--timeout=120s", seconds=150)
-    cluster.kubectl("delete", "namespace", name, "--timeout=120s", "--ignore-not-found", seconds=150)
+    cluster.kubectl("delete", "namespace", name, f"--wait={str(wait).lower()}", "--timeout=120s", seconds=150)

@@ -10,6 +10,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -87,8 +88,8 @@ def cloud(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> clouds.
 
 @pytest.fixture(scope="session")
 def small_cloud(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[clouds.Cloud]:
-    """A cloud with an identity service only, whose passwords the user brought, and they are difficult ones. Tests may
-    break it, if they mend it again."""
+    """A cloud with an identity service only, whose passwords the user brought. Tests may break it, if they mend it
+    again."""
     found = clouds.Cloud(cluster, SMALL_NAMESPACE, "small")
     namespace, control_plane = clouds.small(
         cluster,
@@ -98,9 +99,7 @@ def small_cloud(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> I
             "credentials": {"database": {"name": "brought", "key": "database"}},
         },
     )
-    password = clouds.DIFFICULT_PASSWORD
-    brought = clouds.secret(SMALL_NAMESPACE, "brought", admin=password, database=f"{password}db")
-    cluster.apply(namespace, brought, control_plane)
+    cluster.apply(namespace, clouds.secret(SMALL_NAMESPACE, "brought", **clouds.BROUGHT), control_plane)
     found.until_ready()
     found.log_in(tmp_path_factory.mktemp("small"))
     yield found
@@ -108,12 +107,12 @@ def small_cloud(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture
-def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+def namespace(cluster: Cluster) -> Iterator[str]:
     """A namespace of the test's own, without a control plane."""
-    name = f"e2e-{abs(hash(request.node.nodeid)):x}"[:20]
+    name = f"e2e-{uuid.uuid4().hex[:12]}"
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name
-    clouds.remove_namespace(cluster, name)
+    clouds.remove_namespace(cluster, name, wait=False)
 
 
 @pytest.hookimpl(wrapper=True)

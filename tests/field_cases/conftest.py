@@ -1,4 +1,4 @@
-"""Cases from the field (tests/field_cases.md): the pure ones use `paper`, the others the cluster of tests/controllers."""
+"""Cases from the field (tests/field_cases.md): pure ones use `paper`, the others the cluster of tests/controllers."""
 
 from __future__ import annotations
 

@@ -37,7 +37,10 @@ class Paper:
         return body
 
     async def write(
-        self, *texts: str, rows: Sequence[ini.Row] = (), fields: Sequence[str] = (FIELD, "spec.part.customServiceConfig")
+        self,
+        *texts: str,
+        rows: Sequence[ini.Row] = (),
+        fields: Sequence[str] = (FIELD, "spec.part.customServiceConfig"),
     ) -> config.Sources:
         """Writes rows and users' texts, lowest precedence first."""
         custom = tuple(zip(fields, texts, strict=False))

@@ -47,7 +47,7 @@ async def digest(*texts: str) -> str:
         ("# a comment\n\ndebug = true\n", 3),
         ("[DEFAULT] # c\n", 1),
         ("[DEFAULT]\ndebug\n", 2),
-        ("[DEFAULT]\ndebug – true\n", 2),
+        ("[DEFAULT]\ndebug \u2013 true\n", 2),
         ("[DEFAULT]\n<<<<<<< HEAD\n", 2),
         ("[DEFAULT\ndebug = true\n", 1),
         ("[]\ndebug = true\n", 1),

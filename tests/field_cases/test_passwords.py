@@ -101,9 +101,7 @@ def test_a_line_break_in_a_value_is_refused_with_the_option_and_without_the_valu
     with pytest.raises(ini.errors.Stalled) as raised:
         ini.render((row,), None, {"service_user.password": "leak-me\n123"})
 
-    assert raised.value.message == (
-        "[keystone_authtoken] password (fact service_user.password) contains a line break"
-    )
+    assert raised.value.message == ("[keystone_authtoken] password (fact service_user.password) contains a line break")
 
 
 @pytest.mark.parametrize("password", PASSWORDS)

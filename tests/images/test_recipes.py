@@ -85,4 +85,5 @@ def test_the_operators_image_runs_it_as_nobody_else(tmp_path: Path) -> None:
     image = catalogue.operator_image("0.1.0", base, dependencies, source)
     config = image.config()
     assert image.name == "localhost/openstack-operator/operator:0.1.0"
-    assert (config["Entrypoint"], config["Cmd"], config["User"]) == (["openstack-operator"], ["run"], "65532:65532")
+    assert config["Entrypoint"] == ["python", "-m", "openstack_operator.cli.run"]
+    assert config["User"] == "65532:65532"

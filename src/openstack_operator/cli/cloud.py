@@ -58,3 +58,30 @@ def env() -> None:
 
     where = paths.default()
     print(tools.shell(tools.variables(where), where.tools))
+
+
+def tempest_conf(
+    workspace: Annotated[
+        Optional[Path],  # noqa: UP045 - typer reads the annotation at run time
+        typer.Argument(
+            exists=True, file_okay=False, help="Directory made by `tempest init`: its etc/tempest.conf is written."
+        ),
+    ] = None,
+    image: Annotated[str, typer.Option(help="Image of the guests.")] = "tiny",
+) -> None:
+    """Print a tempest.conf for the cloud, or put it into a workspace of Tempest.
+
+    The cloud is asked for its services, versions, extensions and networks. Flavors 42 and 84 and a second image are
+    made where they are missing. `make tempest` does all of it and runs the smoke set.
+    """
+    from openstack_operator.cli import tempest
+
+    text = tempest.prepare(image, workspace)
+    if workspace is None:
+        print(text, end="")
+        return
+    file = workspace / "etc" / "tempest.conf"
+    file.parent.mkdir(exist_ok=True)
+    # It holds the admin's password.
+    file.touch(mode=0o600)
+    file.write_text(text)

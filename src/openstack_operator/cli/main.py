@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Optional
 
 import typer
 
@@ -48,33 +48,17 @@ app.command(short_help="Bring up Kubernetes, a cloud and a VM on this machine.")
 app.command(short_help="Remove what `up` made on this machine.")(machine.down)
 app.command(short_help="Show the cloud, and what everything waits for.")(cloud.status)
 app.command(short_help="Print variables for your shell.")(cloud.env)
+app.command("tempest-conf", short_help="Print a configuration of Tempest for the cloud.")(cloud.tempest_conf)
 
 
-@app.command()
-def run(
-    controllers: Annotated[str, typer.Option(help="Comma-separated services to run; default: all.")] = "",
-    namespace: Annotated[str, typer.Option(help="Only objects of this namespace; default: all.")] = "",
-    kubeconfig: Kubeconfig = None,
-    leader_election: Annotated[bool, typer.Option(help="Work only while holding a Lease.")] = True,
-    health_port: Annotated[int, typer.Option(help="Port of /healthz and /readyz; 0: none.")] = 8081,
-    metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0: none.")] = 8080,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[str, typer.Option(help="json or human.")] = "json",
-) -> None:
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False
+)
+def run(context: typer.Context) -> None:
     """Run the operator until SIGTERM."""
     from openstack_operator.cli import run as process
-    from openstack_operator.runtime import logs
 
-    form: Literal["json", "human"] = "human" if log_format == "human" else "json"
-    logs.configure(log_level, form)
-    process.start(
-        controllers=[name for name in controllers.split(",") if name],
-        namespace=namespace or None,
-        kubeconfig=str(kubeconfig) if kubeconfig else None,
-        leader_election=leader_election,
-        health_port=health_port,
-        metrics_port=metrics_port,
-    )
+    process.main(context.args)
 
 
 @app.command()

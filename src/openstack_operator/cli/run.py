@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import socket
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,6 +64,44 @@ async def run(
         await operator.run()
 
 
-def start(**arguments: Any) -> None:
-    """``run`` in an event loop of its own."""
-    asyncio.run(run(**arguments))
+def parser() -> argparse.ArgumentParser:
+    """The options. Plain argparse: the operator's pod does not pay for the libraries of the other commands."""
+    options = argparse.ArgumentParser(
+        prog="openstack-operator run",
+        description="Run the operator until SIGTERM.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    options.add_argument("--controllers", default="", help="comma-separated services to run; all of them when empty")
+    options.add_argument("--namespace", default="", help="only objects of this namespace; all of them when empty")
+    options.add_argument("--kubeconfig", help="cluster to use; default: KUBECONFIG, then the pod's service account")
+    options.add_argument(
+        "--leader-election", default=True, action=argparse.BooleanOptionalAction, help="work only while holding a Lease"
+    )
+    options.add_argument("--health-port", type=int, default=8081, help="port of /healthz and /readyz; 0: none")
+    options.add_argument("--metrics-port", type=int, default=8080, help="port of /metrics; 0: none")
+    options.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    options.add_argument("--log-format", default="json", choices=("json", "human"))
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the operator's pod, and what ``openstack-operator run`` calls."""
+    options = parser().parse_args(arguments)
+    logs.configure(options.log_level, options.log_format)
+    asyncio.run(
+        run(
+            controllers=[name for name in options.controllers.split(",") if name],
+            namespace=options.namespace or None,
+            kubeconfig=options.kubeconfig,
+            leader_election=options.leader_election,
+            health_port=options.health_port,
+            metrics_port=options.metrics_port,
+        )
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except errors.OperatorError as problem:
+        sys.exit(f"error: {problem}")

@@ -10,6 +10,7 @@ Following that to the end gives the objects that wait for nothing else; the one 
 from __future__ import annotations
 
 import collections
+import datetime
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -260,16 +261,22 @@ def _pod(item: Object) -> Node:
     since = ready.get("lastTransitionTime")
     state: State = "ready" if is_ready else "waiting"
     if "deletionTimestamp" in metadata:
-        state, since = "deleting", metadata["deletionTimestamp"]
+        state, since = "deleting", _asked_to_go(metadata)
     return Node(
         kind=kinds.POD.kind,
         namespace=metadata["namespace"],
         name=metadata["name"],
         state=state,
         summary="Deleting" if state == "deleting" else status.get("phase", "Pending") if is_ready else _reason(status),
-        message=message,
+        message="it has been told to finish" if state == "deleting" else message,
         since=since or metadata["creationTimestamp"],
     )
+
+
+def _asked_to_go(metadata: Object) -> str:
+    """When the deletion was asked for; what stands there is when the time to finish ends."""
+    grace = datetime.timedelta(seconds=metadata.get("deletionGracePeriodSeconds", 0))
+    return (datetime.datetime.fromisoformat(metadata["deletionTimestamp"]) - grace).isoformat()
 
 
 def _reason(status: Object) -> str:

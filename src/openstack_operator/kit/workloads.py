@@ -155,7 +155,8 @@ def _security(pod: Pod, own: Mapping[str, Any] | None) -> dict[str, Any]:
         return dict(own)
     if pod.user is not None:
         return dict(RESTRICTED)
-    return {key: value for key, value in RESTRICTED.items() if key != "runAsNonRoot"}
+    # A pod of a node agent: its image may name a user that could not read what is mounted for root.
+    return {key: value for key, value in RESTRICTED.items() if key != "runAsNonRoot"} | {"runAsUser": 0}
 
 
 def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main: bool) -> dict[str, Any]:

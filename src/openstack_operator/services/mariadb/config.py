@@ -46,6 +46,9 @@ def init_sql(password: str) -> str:
         f"ALTER USER 'root'@'%' IDENTIFIED BY {quoted};\n"
         "GRANT ALL PRIVILEGES ON *.* TO 'root'@'%' WITH GRANT OPTION;\n"
         f"ALTER USER 'root'@'localhost' IDENTIFIED BY {quoted};\n"
+        # mariadb-install-db makes further roots (127.0.0.1, ::1, the host's name), and these have no password.
+        "DELETE FROM mysql.global_priv WHERE User = '' OR (User = 'root' AND Host NOT IN ('%', 'localhost'));\n"
+        "FLUSH PRIVILEGES;\n"
     )
 
 

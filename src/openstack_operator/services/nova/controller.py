@@ -22,7 +22,8 @@ from openstack_operator.kit import (
 from openstack_operator.runtime import drift, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
-from openstack_operator.runtime.controller import Controller, Scope, Step
+from openstack_operator.runtime.controller import Controller, Scope, Step, Watch
+from openstack_operator.runtime.informer import Key
 from openstack_operator.runtime.kinds import Resource
 from openstack_operator.services.nova import children, compute_api, resources
 from openstack_operator.services.nova import config as files
@@ -287,6 +288,12 @@ async def finalize(scope: Scope[NovaSpec]) -> None:
         for item in scope.children(resource):
             left.append(f"{resource.kind} {item['metadata']['name']}")
             await scope.delete(resource, item["metadata"]["name"])
+    # Those of the cells, which clean their nodes as long as this Nova is on its way out.
+    left += [
+        f"{kinds.NOVA_COMPUTE.kind} {item['metadata']['name']}"
+        for item in scope.items(kinds.NOVA_COMPUTE)
+        if item["spec"].get("novaRef", {}).get("name") == scope.name and item["metadata"].get("ownerReferences")
+    ]
     if left:
         raise errors.Waiting("PartsExist", f"waits for the end of {', '.join(left)}")
     spec = scope.spec
@@ -301,6 +308,11 @@ async def finalize(scope: Scope[NovaSpec]) -> None:
         rabbitmq = (template.messaging_ref or spec.messaging_ref).name
         drops.append(messaging.drop(scope, rabbitmq, names.join(scope.name, cell)))
     await _all(drops)
+
+
+def _nova_of(compute: Object, _: Any) -> Iterable[Key]:
+    if name := compute["spec"].get("novaRef", {}).get("name"):
+        yield compute["metadata"]["namespace"], name
 
 
 _KNOWN = ("CredentialsReady", "CellMappingsReady", "SurroundingsReady")
@@ -330,6 +342,7 @@ CONTROLLER = Controller(
         watches.referenced(kinds.RABBITMQ, kinds.NOVA, "messagingRef"),
         watches.referenced(kinds.MEMCACHED, kinds.NOVA, "memcachedRef"),
         watches.referenced(kinds.KEYSTONE, kinds.NOVA, "keystoneRef"),
+        Watch(kinds.NOVA_COMPUTE, _nova_of),
     ),
     finalize=finalize,
 )

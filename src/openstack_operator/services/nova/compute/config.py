@@ -179,3 +179,28 @@ fi
 # Root without any capability: it owns the files that libvirt gave it, and nothing else.
 exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs /usr/bin/qemu-system-x86_64 "$@"
 """
+
+CLEAN_MARK = "/tmp/clean"
+
+CLEAN = f"""\
+#!/bin/sh
+# Ends all guests of the node and removes what libvirt and nova-compute keep there: their Nova is gone for good.
+set -u
+guests() {{
+  find {CGROUPS}/{GUESTS} {CGROUPS}/*/{GUESTS} -name cgroup.procs -exec cat {{}} + 2> /dev/null | sort -u
+}}
+for attempt in 1 2 3 4 5 6 7 8 9 10; do
+  found=$(guests)
+  [ -n "$found" ] || break
+  kill -9 $found
+  sleep 0.5
+done
+[ -z "$(guests)" ] || exit 1
+find {CGROUPS}/{GUESTS} {CGROUPS}/*/{GUESTS} -depth -type d -exec rmdir {{}} + 2> /dev/null
+set -e
+for directory in "$@"; do
+  find "$directory" -mindepth 1 -delete
+done
+touch {CLEAN_MARK}
+exec sleep infinity
+"""

@@ -7,7 +7,7 @@ from openstack_operator.runtime import conditions, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Controller, Scope, Step
-from openstack_operator.services.nova import connections
+from openstack_operator.services.nova import children, connections
 from openstack_operator.services.nova.compute import config as files
 from openstack_operator.services.nova.compute import resources
 from openstack_operator.services.nova.compute.types import KIND, NovaComputeSpec
@@ -82,6 +82,52 @@ async def ensure_compute(scope: Scope[NovaComputeSpec]) -> str | None:
     return f"servers run with {', '.join(reasons)}" if reasons else None
 
 
+async def finalize(scope: Scope[NovaComputeSpec]) -> None:
+    """Ends the guests and empties the nodes when the whole Nova goes: nothing knows the guests any more, and the next
+    nova-compute would refuse to start beside them. Computes that go alone leave their guests running."""
+    ref = scope.spec.nova_ref
+    nova = scope.get(kinds.NOVA, ref.name) if ref is not None else None
+    if ref is None or (nova is not None and "deletionTimestamp" not in nova["metadata"]):
+        return
+    libvirt = labels.selector(children.SERVICE, scope.name, "libvirt")
+    for name in (scope.name, resources.libvirt_name(scope.name)):
+        await scope.delete(built_in.DAEMONSET, name)
+    nodes = _reachable(scope)
+    if left := [
+        pod["metadata"]["name"]
+        for pod in scope.items(built_in.POD)
+        if labels.matches(pod["metadata"].get("labels", {}), libvirt) and pod["spec"].get("nodeName") in nodes
+    ]:
+        raise errors.Waiting("PodsExist", f"waits for the end of {', '.join(left[:10])}")
+    name = resources.cleanup_name(scope.name)
+    sources = await config.ensure(scope, "nova", (), scripts={"cleanup.sh": files.CLEAN}, instance=name)
+    body = workloads.daemon_set(resources.cleanup_pod(scope.name, scope.spec, sources), name)
+    item = await scope.apply(built_in.DAEMONSET, body)
+    status = item.get("status", {})
+    if status.get("observedGeneration", 0) < item["metadata"]["generation"]:
+        raise errors.Waiting("Cleaning", f"DaemonSet {scope.namespace}/{name} has just been made")
+    clean = {pod["spec"].get("nodeName") for pod in scope.items(built_in.POD) if _is_clean(scope, pod)}
+    if todo := sorted(nodes - clean):
+        raise errors.Waiting("Cleaning", f"DaemonSet {scope.namespace}/{name} removes guests on {', '.join(todo[:10])}")
+
+
+def _is_clean(scope: Scope[NovaComputeSpec], pod: Object) -> bool:
+    cleanup = labels.selector(children.SERVICE, scope.name, "cleanup")
+    return labels.matches(pod["metadata"].get("labels", {}), cleanup) and _is_ready(pod)
+
+
+def _reachable(scope: Scope[NovaComputeSpec]) -> set[str]:
+    """Nodes with the labels on which a pod can do something: one that is down for ever must not hold up the end."""
+    return {
+        node["metadata"]["name"]
+        for node in scope.manager.informer(built_in.NODE).items()
+        if labels.matches(node["metadata"].get("labels", {}), dict(scope.spec.node_selector))
+        and any(
+            one["type"] == "Ready" and one["status"] == "True" for one in node.get("status", {}).get("conditions", [])
+        )
+    }
+
+
 def _hosts(scope: Scope[NovaComputeSpec], selector: dict[str, str]) -> list[dict[str, str]]:
     """Nodes with a ready nova-compute, as status has them."""
     found = {}
@@ -120,6 +166,8 @@ CONTROLLER = Controller(
         Step("ComputeReady", ensure_compute, needs=("ConfigReady", "DependenciesReady")),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DAEMONSET),
+    reads=(built_in.NODE,),
+    finalize=finalize,
     watches=(
         pods.watch(kinds.NOVA_COMPUTE.kind),
         connections.watch(kinds.NOVA_COMPUTE),

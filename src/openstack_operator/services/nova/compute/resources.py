@@ -110,6 +110,50 @@ def libvirt_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
     )
 
 
+def cleanup_name(instance: str) -> str:
+    return names.workload(instance, "cleanup")
+
+
+def cleanup_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -> workloads.Pod:
+    """What ends the guests and empties the directories on each node, and is ready when it has."""
+    state = {
+        "libvirt-run": ("/run/libvirt", "/run/libvirt"),
+        "libvirt-state": (LIBVIRT_STATE, "/var/lib/libvirt"),
+        "nova-state": (STATE, rows.STATE),
+    }
+    directories = [path for _, path in state.values()]
+    container = workloads.Container(
+        name="cleanup",
+        command=("sh", f"{config.SCRIPTS}/cleanup.sh", *directories),
+        probe=workloads.exec_probe("test", "-e", files.CLEAN_MARK),
+        memory="16Mi",
+        # Guests are root's processes, as this one: no capability is needed to end them.
+        security=_root(),
+        mounts=(
+            *(_mount(name, path) for name, (_, path) in state.items()),
+            _mount("host-cgroups", files.CGROUPS),
+        ),
+    )
+    return workloads.Pod(
+        service=resources.SERVICE,
+        instance=instance,
+        component="cleanup",
+        owner_kind=kinds.NOVA_COMPUTE.kind,
+        image=_image(spec, "nova-libvirt", spec.libvirt_container_image),
+        user=None,
+        settings=spec.model_copy(update={"resources": type(spec.resources)()}),
+        sources=sources,
+        containers=(container,),
+        volumes=(
+            *(_host_path(name, path) for name, (path, _) in state.items()),
+            _host_path("host-cgroups", "/sys/fs/cgroup", "Directory"),
+        ),
+        host_network=True,
+        host_pid=True,
+        grace_seconds=0,
+    )
+
+
 def compute_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -> workloads.Pod:
     """nova-compute on each node."""
     node = _mount("node-config", files.NODE_DIRECTORY)

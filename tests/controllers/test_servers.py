@@ -1,0 +1,230 @@
+"""Real MariaDB and RabbitMQ servers (and Keystone on top of them), run from the cloud's own images as their pods say:
+what the controllers grant, repair and take away is tried with a client's login."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import containers
+import pymysql
+import pytest
+from world import condition, decoded
+
+from test_controlplane import INFRASTRUCTURE, only
+
+from openstack_operator.kit import credentials, identity
+from openstack_operator.kit import kinds as ours
+from openstack_operator.runtime import kinds
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
+    pytest.mark.skipif(containers.INFRASTRUCTURE is None, reason="no images: run `./up --until images`"),
+]
+
+DIFFICULT = "$%@/#+\"':-\\ ä"
+
+
+@pytest.fixture
+async def real(world: Any, tmp_path: Path, cluster_dns: dict[str, str]) -> AsyncIterator[Any]:
+    """The world with a node that runs databases, message buses and Keystone."""
+    for name in ("db", "bus", "mariadb", "rabbitmq", "keystone-api"):
+        cluster_dns[f"{name}.{world.namespace}.svc"] = containers.DOOR
+    components = ("mariadb/server", "rabbitmq/server", "keystone/bootstrap", "keystone/api")
+    with containers.Network() as network:
+        async with containers.Door(network):
+            node = containers.Node(world.node, network, tmp_path, *components)
+            world.node.hold(*components)
+            world.seconds = 120
+            task = asyncio.ensure_future(node.run())
+            try:
+                yield world
+            finally:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+                await node.stop()
+
+
+def databases(user: str, password: str) -> list[str]:
+    """What a client sees after its login."""
+    with pymysql.connect(host=containers.DOOR, user=user, password=password, autocommit=True) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW DATABASES")
+            return sorted(row[0] for row in cursor.fetchall())
+
+
+def execute(user: str, password: str, statement: str) -> Any:
+    with pymysql.connect(host=containers.DOOR, user=user, password=password, autocommit=True) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+            return cursor.fetchall()
+
+
+async def test_databases_are_granted_changed_and_dropped_in_a_real_mariadb(real: Any) -> None:
+    await real.secret("one", user="one", password=DIFFICULT)
+    await real.secret("two", user="two", password="plain")
+    requests = [{"name": f"schema_{name}", "secretRef": {"name": name}} for name in ("one", "two")]
+    async with real.operator("mariadb"):
+        await real.create(ours.MARIADB, "db", {"databases": requests, "bufferPoolMebibytes": 16})
+        item = await real.until_ready(ours.MARIADB, "db")
+        assert [(one["name"], one["user"]) for one in item["status"]["databases"]] == [
+            ("schema_one", "one"),
+            ("schema_two", "two"),
+        ]
+        seen = await asyncio.to_thread(databases, "one", DIFFICULT)
+        assert seen == ["information_schema", "schema_one"], "its own and no other's"
+        await asyncio.to_thread(execute, "one", DIFFICULT, "CREATE TABLE schema_one.t (name TEXT)")
+        root = decoded(await real.get(kinds.SECRET, "db-root"))["password"]
+        accounts = await asyncio.to_thread(execute, "root", root, "SELECT user, host FROM mysql.global_priv")
+        assert sorted(accounts) == [
+            ("mariadb.sys", "localhost"),
+            ("one", "%"),
+            ("root", "%"),
+            ("root", "localhost"),
+            ("two", "%"),
+        ], "no root without a password, nobody without a name"
+        ((collation,),) = await asyncio.to_thread(
+            execute, "root", root,
+            "SELECT default_collation_name FROM information_schema.schemata WHERE schema_name = 'schema_one'",
+        )  # fmt: skip
+        assert collation == "utf8mb3_general_ci"
+
+        # Another password in the Secret is the user's password.
+        await real.patch(kinds.SECRET, "one", {"data": credentials.encode({"password": "another"})})
+        known = credentials.fingerprint(await real.get(kinds.SECRET, "one"))
+        await real.until(ours.MARIADB, lambda item: item["status"]["databases"][0]["secretHash"] == known, "db")
+        assert "schema_one" in await asyncio.to_thread(databases, "one", "another")
+        with pytest.raises(pymysql.err.OperationalError):
+            await asyncio.to_thread(databases, "one", DIFFICULT)
+        assert await asyncio.to_thread(execute, "one", "another", "SHOW TABLES IN schema_one") == (("t",),)
+
+        # What is not asked for any more is dropped, with its user.
+        await real.patch(ours.MARIADB, "db", {"spec": {"databases": requests[1:]}})
+        await real.until(ours.MARIADB, lambda item: len(item["status"]["databases"]) == 1, "db")
+        assert "schema_one" not in await asyncio.to_thread(databases, "root", root)
+        with pytest.raises(pymysql.err.OperationalError):
+            await asyncio.to_thread(databases, "one", "another")
+
+    # Dropped by hand behind the operator's back: seen at the next look, here after a restart.
+    await asyncio.to_thread(execute, "root", root, "DROP USER 'two'@'%'")
+    async with real.operator("mariadb") as operator:
+        await operator.settle()
+        assert "schema_two" in await asyncio.to_thread(databases, "two", "plain")
+
+
+async def test_virtual_hosts_are_granted_changed_and_deleted_in_a_real_rabbitmq(real: Any) -> None:
+    url = f"http://{containers.DOOR}:15672/api"
+
+    async def call(path: str, user: str, password: str) -> tuple[int, Any]:
+        login = aiohttp.encode_basic_auth(user, password, "utf-8")
+        async with aiohttp.ClientSession(headers={"Authorization": login}) as session:
+            async with session.get(url + path) as answer:
+                return answer.status, await answer.json()
+
+    await real.secret("mine", user="nova-cell1", password=DIFFICULT)
+    async with real.operator("rabbitmq"):
+        request = {"name": "nova-cell1", "secretRef": {"name": "mine"}}
+        await real.create(ours.RABBITMQ, "bus", {"vhosts": [request]})
+        await real.until_ready(ours.RABBITMQ, "bus")
+        admin = decoded(await real.get(kinds.SECRET, "bus-admin"))["password"]
+        _, found = await call("/vhosts", "admin", admin)
+        assert {one["name"]: one["default_queue_type"] for one in found}["nova-cell1"] == "quorum"
+        _, found = await call("/permissions", "admin", admin)
+        everything = {"configure": ".*", "write": ".*", "read": ".*"}
+        assert {"user": "nova-cell1", "vhost": "nova-cell1", **everything} in found
+        assert [one["vhost"] for one in found if one["user"] == "nova-cell1"] == ["nova-cell1"]
+        status, answer = await call("/whoami", "nova-cell1", DIFFICULT)
+        assert "management" in str(answer).lower(), (
+            "a right login without the right to look; a wrong one fails otherwise"
+        )
+
+        await real.patch(ours.RABBITMQ, "bus", {"spec": {"vhosts": []}})
+        await real.until(ours.RABBITMQ, lambda item: item["status"].get("vhosts", []) == [], "bus")
+        _, found = await call("/vhosts", "admin", admin)
+        assert [one["name"] for one in found] == ["/"]
+        _, found = await call("/users", "admin", admin)
+        assert [one["name"] for one in found] == ["admin"]
+        assert status in (200, 401)
+        assert condition(await real.get(ours.RABBITMQ, "bus"), "Ready")[0] == "True"
+
+
+@pytest.mark.skipif(containers.OPENSTACK is None, reason="no image of 2026.1: run `./up --until images`")
+async def test_a_control_plane_with_a_real_keystone_gets_ready_and_registers_services(real: Any) -> None:
+    services = ("openstackcontrolplane", *INFRASTRUCTURE, "keystone")
+    await real.secret("mine", password=DIFFICULT)
+    reference = {"name": "mine"}
+    keystone = {"adminPasswordSecretRef": reference, "credentials": {"database": reference}}
+    spec = only(*INFRASTRUCTURE, "keystone", "openstackclient", keystone=keystone, mariadb={"bufferPoolMebibytes": 16})
+    async with real.operator(*services) as operator:
+        await real.create(ours.CONTROL_PLANE, "cloud", spec)
+        item = await real.until_ready(ours.CONTROL_PLANE, "cloud")
+        assert item["status"]["phase"] == "Ready"
+        url = f"http://{containers.DOOR}:5000/v3"
+        admin = decoded(await real.get(kinds.SECRET, "keystone-admin"))
+        assert admin["password"] == DIFFICULT
+
+        async with identity.Client(url, admin) as client:
+            # The same password is never set again: it would revoke the user's tokens.
+            await client.ensure_user("nova", DIFFICULT)
+            first = await changes_of(client, "nova")
+            await client.ensure_user("nova", DIFFICULT)
+            assert await changes_of(client, "nova") == first
+            assert await client.can_log_in(first["id"], DIFFICULT)
+            await client.ensure_user("nova", "another")
+            assert await client.can_log_in(first["id"], "another")
+            assert not await client.can_log_in(first["id"], DIFFICULT)
+
+            old = identity.Endpoint("nova", "compute", "Compute", "http://i/v2.1", "http://p/v2.1")
+            new = identity.Endpoint("nova", "compute", "Compute", "http://i/v2.1", "http://q/v2.1")
+            for wanted in (old, old, new):
+                await client.ensure_endpoint(wanted, "RegionOne")
+            assert await urls(client, "compute") == {"internal": "http://i/v2.1", "public": "http://q/v2.1"}
+            await client.remove_service("nova", "compute")
+            await client.remove_service("nova", "compute")
+            await client.remove_user("nova")
+            await client.remove_user("nova")
+            assert await urls(client, "compute") == {}
+            assert await urls(client, "identity") == {
+                interface: f"http://keystone-api.{real.namespace}.svc:5000/v3" for interface in ("internal", "public")
+            }
+
+        # Converged: another look writes nothing, and a restart of the operator restarts no pod.
+        await operator.settle()
+    pods = sorted(pod["metadata"]["uid"] for pod in await real.all(kinds.POD))
+    before = real.cluster.audit_size()
+    async with real.operator(*services) as operator:
+        await operator.settle()
+        assert [one for one in real.requests(before) if one[0] not in ("get", "list")] == []
+        assert sorted(pod["metadata"]["uid"] for pod in await real.all(kinds.POD)) == pods
+
+        # Another admin password is the admin's password as soon as the control plane says Ready again.
+        await real.patch(kinds.SECRET, "mine", {"data": credentials.encode({"password": "-second"})})
+        await real.until(kinds.SECRET, lambda item: decoded(item)["password"] == "-second", "keystone-admin")
+        await real.until_condition(ours.KEYSTONE, "keystone", "Ready", "False")
+        await real.until_ready(ours.KEYSTONE, "keystone")
+        async with identity.Client(url, {**admin, "password": "-second"}) as client:
+            assert await client.ensure_project("service")
+
+        await real.delete(ours.CONTROL_PLANE, "cloud")
+        await real.until_gone(ours.CONTROL_PLANE, "cloud")
+
+
+async def changes_of(client: identity.Client, user: str) -> dict[str, Any]:
+    """What Keystone says of a user; its password's expiry and history are part of it."""
+    found = await client._find("users", {"name": user, "domain_id": "default"})
+    assert found is not None
+    return found
+
+
+async def urls(client: identity.Client, kind: str) -> dict[str, str]:
+    service = await client._find("services", {"type": kind})
+    if service is None:
+        return {}
+    found = await client._call("GET", f"/endpoints?service_id={service['id']}")
+    return {one["interface"]: one["url"] for one in found["endpoints"]}
