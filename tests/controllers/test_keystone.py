@@ -372,6 +372,16 @@ async def test_a_secret_of_the_user_that_is_missing_is_waited_for_by_a_watch(wor
     assert decoded(await world.get(kinds.SECRET, "keystone-admin"))["password"] == "-leading"
 
 
+async def test_a_database_password_that_clients_could_not_send_is_refused(world: Any) -> None:
+    await infrastructure(world)
+    await world.secret("mine", password="ä")
+    async with world.operator("keystone"):
+        await world.create(ours.KEYSTONE, "keystone", {"credentials": {"database": {"name": "mine"}}})
+        item = await world.until_condition(ours.KEYSTONE, "keystone", "DatabaseReady", "False", "SecretInvalid")
+    message = "spec.credentials.database: Secret mine: key 'password' holds a character that is not ASCII"
+    assert condition(item, "DatabaseReady")[2] == message
+
+
 async def test_another_admin_password_runs_the_bootstrap_again(world: Any) -> None:
     await world.secret("mine", password="first")
     async with world.operator("keystone") as operator:

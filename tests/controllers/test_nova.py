@@ -237,8 +237,12 @@ async def test_nodes_are_cleaned_before_a_deleted_nova_is_gone(world: Any) -> No
     world.node.hold("nova/cleanup")
     node = f"node-{world.namespace}"
     await world.api.create(kinds.NODE, {"metadata": {"name": node, "labels": {"test": world.namespace}}})
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": conditions.now()}
-    await world.patch(kinds.NODE, node, {"status": {"conditions": [ready]}}, "status")
+
+    async def heart_beats() -> None:
+        now = conditions.now()
+        ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": now, "lastTransitionTime": now}
+        await world.patch(kinds.NODE, node, {"status": {"conditions": [ready]}}, "status")
+
     group = {"nodeSelector": {"test": world.namespace}, "tolerations": [{"operator": "Exists"}]}
     async with operator(world):
         await surroundings(world)
@@ -246,13 +250,16 @@ async def test_nodes_are_cleaned_before_a_deleted_nova_is_gone(world: Any) -> No
         await granted(world)
         libvirt = "nova-cell1-compute-libvirt"
         await bound(world, libvirt, "nova/libvirt", node)
+        await heart_beats()
         await world.delete(ours.NOVA, "nova")
         await world.until_condition(
             ours.NOVA, "nova", "Ready", "False", "Deleting", text="NovaCompute nova-cell1-compute"
         )
         await world.until_gone(kinds.DAEMONSET, libvirt)
         (pod,) = [one for one in await world.all(kinds.POD) if kubelet.component(one) == "nova/libvirt"]
-        await world.api.delete(kinds.POD, pod["metadata"]["name"], world.namespace, uid=pod["metadata"]["uid"])
+        await heart_beats()
+        path = kinds.POD.path(world.namespace, pod["metadata"]["name"])
+        await world.api.request("DELETE", path, body={"gracePeriodSeconds": 0})
         text = f"removes guests on {node}"
         await world.until_condition(ours.NOVA_COMPUTE, "nova-cell1-compute", "Ready", "False", "Deleting", text=text)
         await bound(world, "nova-cell1-compute-cleanup", "nova/cleanup", node)

@@ -14,9 +14,8 @@ import aiohttp
 import containers
 import pymysql
 import pytest
-from world import condition, decoded
-
 from test_controlplane import INFRASTRUCTURE, only
+from world import condition, decoded
 
 from openstack_operator.kit import credentials, identity
 from openstack_operator.kit import kinds as ours
@@ -27,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(containers.INFRASTRUCTURE is None, reason="no images: run `./up --until images`"),
 ]
 
-DIFFICULT = "$%@/#+\"':-\\ ä"
+DIFFICULT = "$%@/#+\"':-\\ &?={}"
 
 
 @pytest.fixture
@@ -157,9 +156,10 @@ async def test_virtual_hosts_are_granted_changed_and_deleted_in_a_real_rabbitmq(
 @pytest.mark.skipif(containers.OPENSTACK is None, reason="no image of 2026.1: run `./up --until images`")
 async def test_a_control_plane_with_a_real_keystone_gets_ready_and_registers_services(real: Any) -> None:
     services = ("openstackcontrolplane", *INFRASTRUCTURE, "keystone")
-    await real.secret("mine", password=DIFFICULT)
-    reference = {"name": "mine"}
-    keystone = {"adminPasswordSecretRef": reference, "credentials": {"database": reference}}
+    await real.secret("mine", password=DIFFICULT + "äöü€")
+    await real.secret("database", password=DIFFICULT)
+    credentials_of_users = {"database": {"name": "database"}}
+    keystone = {"adminPasswordSecretRef": {"name": "mine"}, "credentials": credentials_of_users}
     spec = only(*INFRASTRUCTURE, "keystone", "openstackclient", keystone=keystone, mariadb={"bufferPoolMebibytes": 16})
     async with real.operator(*services) as operator:
         await real.create(ours.CONTROL_PLANE, "cloud", spec)
@@ -167,7 +167,7 @@ async def test_a_control_plane_with_a_real_keystone_gets_ready_and_registers_ser
         assert item["status"]["phase"] == "Ready"
         url = f"http://{containers.DOOR}:5000/v3"
         admin = decoded(await real.get(kinds.SECRET, "keystone-admin"))
-        assert admin["password"] == DIFFICULT
+        assert admin["password"] == DIFFICULT + "äöü€"
 
         async with identity.Client(url, admin) as client:
             # The same password is never set again: it would revoke the user's tokens.

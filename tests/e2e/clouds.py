@@ -24,7 +24,8 @@ INTERNAL_SERVICES = ("mariadb", "rabbitmq", "memcached")
 READY_SECONDS = 240
 
 # Every character that some quoting rule on the way (shell, INI, URL, SQL, YAML, oslo.config's $) has a meaning for.
-DIFFICULT_PASSWORD = "-$%@/#+\"' :é\\${x}%(y)s;&=?"
+# Only ASCII: PyMySQL cannot send others.
+DIFFICULT_PASSWORD = "-$%@/#+\"' :\\${x}%(y)s;&=?"
 # Passwords that the user of the small cloud brings, by key of the Secret.
 BROUGHT = {"admin": "brought-by-the-user", "database": "brought-by-the-user-too"}
 

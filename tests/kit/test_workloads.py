@@ -226,6 +226,11 @@ INIT = recorded(
     initContainerStatuses=[state("merge-config", terminated={"exitCode": 2, "reason": "Error", "message": "no space"})],
     containerStatuses=[state("main", waiting={"reason": "PodInitializing"})],
 )  # fmt: skip
+DATABASE = recorded(
+    "one-9", phase="Failed",
+    containerStatuses=[state("main", terminated={"exitCode": 1, "reason": "Error", "message":
+        "ERROR OperationalError: (1045, \"Access denied\")\nERROR (Background on this error at: https://sqlalche.me/e)\n"})],
+)  # fmt: skip
 UNSCHEDULED = recorded(
     "one-4", phase="Pending",
     conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes: cpu"}],
@@ -244,6 +249,7 @@ NEW = recorded("one-8")
         (PULLING, 'pod one-1: container main: ImagePullBackOff: Back-off pulling image "x"'),
         (CRASHED, "pod one-2: container main: CrashLoopBackOff: exit code 1: ValueError: bad option"),
         (INIT, "pod one-3: container merge-config: exit code 2: no space"),
+        (DATABASE, 'pod one-9: container main: exit code 1: ERROR OperationalError: (1045, "Access denied")'),
         (UNSCHEDULED, "pod one-4: Unschedulable: 0/1 nodes: cpu"),
         (STARTING, "pod one-5: starting (main)"),
         (SLOW, "pod one-6: container main is not ready yet"),

@@ -32,7 +32,7 @@ DENY = "#!/bin/sh\n# Placed by openstack-operator while it installs packages: no
 
 
 # In the state directory, for the user: see `tools` and `cloud`.
-USER_FILES = ("bin", "clouds.yaml", "environment.json", "id_ed25519", "id_ed25519.pub")
+USER_FILES = ("bin", "clouds.yaml", "environment.json", "id_ed25519", "id_ed25519.pub", "tempest")
 
 
 class HostError(errors.OperatorError):

@@ -52,7 +52,8 @@ for command in commands:
             os._exit(code)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code not in command.get("ok", [0]):
-        sys.exit(f"{' '.join(command['argv'])}: exit code {code}")
+        # What the program said last becomes the pod's message, so nothing is added to it.
+        sys.exit(code if code > 0 else f"{command['argv'][0]} was ended by signal {-code}")
 '''
 
 

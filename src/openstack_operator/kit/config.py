@@ -100,7 +100,7 @@ async def ensure(
         if rendered.secret:
             secret[f"{file.name}.20-secret"] = rendered.secret
         for number, (field, text) in enumerate(file.custom):
-            if text:
+            if _essence(text):
                 public[f"{file.name}.{90 + number}-custom"] = f"# {field}\n{text}"
     programs = {"merge.sh": MERGE, **(scripts or {})}
     sources = Sources(

@@ -8,6 +8,7 @@ from typing import Any
 
 from openstack_operator.kit import credentials, kinds, names, requests
 from openstack_operator.kit.types import SecretKeyRef
+from openstack_operator.runtime import errors
 from openstack_operator.runtime.controller import Scope
 
 FIELD = "databases"
@@ -31,14 +32,22 @@ async def ensure(
 ) -> str:
     """Makes the Secret and the database, sets ``<fact>.url`` and ``<fact>.secret``; returns the Secret's name.
 
-    Raises ``errors.Waiting`` until MariaDB has set up both the schema and the user with this password.
+    Raises ``errors.Waiting`` until MariaDB has set up both the schema and the user with this password, and
+    ``errors.Stalled`` for a password that clients could not send.
     """
     item = requests.server(scope, kinds.MARIADB, mariadb)
     secret = secret or names.database_secret(scope.name)
+    password = await credentials.password(scope, secret, supplied, "spec.credentials.database")
+    if supplied is not None and not password.isascii():
+        # PyMySQL sends passwords in Latin-1, whatever the connection's character set is: no login would succeed.
+        raise errors.Stalled(
+            "SecretInvalid",
+            f"spec.credentials.database: Secret {supplied.name}: key {supplied.key!r} holds a character that is not ASCII",
+        )
     values = {
         # MariaDB allows 80 characters in a user name, and the schema's name is unique in the server already.
         "user": schema,
-        "password": await credentials.password(scope, secret, supplied, "spec.credentials.database"),
+        "password": password,
         "hostname": names.dns(item["metadata"]["name"], scope.namespace),
         "port": "3306",
         "database": schema,

@@ -156,13 +156,14 @@ def render(rows: Iterable[Row], model: Any, facts: Mapping[str, Any]) -> Rendere
 
 
 def literal(value: Value, row: Row) -> str:
-    """A value so that oslo.config reads back the same one: ``$`` doubled, outer quotes protected."""
+    """A value so that oslo.config reads back the same one: ``$`` escaped, outer quotes protected."""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)
     if "\n" in text or "\r" in text:
         raise errors.Stalled("InvalidValue", f"[{row.section}] {row.option} ({row.origin}) contains a line break")
-    text = text.replace("$", "$$")
+    # Not doubled: oslo.config takes a backslash before a dollar for an escape of its own, so that \$$ would be $$$.
+    text = text.replace("$", "\\$")
     # The parser strips blanks and one pair of equal quotes.
     if text != text.strip() or (text and text[0] == text[-1] and text[0] in "\"'"):
         return f'"{text}"'

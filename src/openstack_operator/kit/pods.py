@@ -66,5 +66,7 @@ def _exit(state: Object) -> str:
     ended = state.get("terminated") or {}
     if not ended or ended.get("exitCode") == 0:
         return ""
-    message = (ended.get("message") or ended.get("reason") or "").strip().splitlines()
-    return f"exit code {ended.get('exitCode')}: {message[-1] if message else ''}"
+    lines = (ended.get("message") or ended.get("reason") or "").strip().splitlines()
+    # SQLAlchemy ends each error with a link, below the line that says what is wrong.
+    telling = [line for line in lines if line.strip() and "(Background on this error at" not in line]
+    return f"exit code {ended.get('exitCode')}: {telling[-1] if telling else ''}"

@@ -109,7 +109,7 @@ class DatabaseCredentials(Model):
     """Passwords that the user brings instead of generated ones; any character is allowed but control characters."""
 
     database: SecretKeyRef | None = None
-    """Password of the database user. Sets the connection URL and the user in MariaDB."""
+    """Password of the database user; ASCII characters only. Sets the connection URL and the user in MariaDB."""
 
 
 class IdentityCredentials(DatabaseCredentials):

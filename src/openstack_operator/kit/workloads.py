@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import config, labels, pods
+from openstack_operator.kit import config, labels, pods, quantities
 from openstack_operator.kit.kinds import DOMAIN
 from openstack_operator.kit.types import PodSettings, Storage
 from openstack_operator.runtime import errors, kinds
@@ -164,8 +164,14 @@ def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main:
     limits: dict[str, str] = {}
     if main and one is pod.containers[0]:
         wanted = pod.settings.resources
-        requests |= wanted.requests.model_dump(exclude_none=True)
         limits |= wanted.limits.model_dump(exclude_none=True)
+        # Kubernetes refuses a request above its limit: ours gives way.
+        requests |= {
+            name: limit
+            for name, limit in limits.items()
+            if name in requests and quantities.value(limit) < quantities.value(requests[name])
+        }
+        requests |= wanted.requests.model_dump(exclude_none=True)
     body: dict[str, Any] = {
         "name": one.name,
         "image": one.image or pod.image,

@@ -26,6 +26,8 @@ def ini(module: str, port: int, *, processes: int = 1, threads: int = THREADS, e
         f"http-socket = :{port}",
         "master = true",
         "die-on-term = true",
+        # On SIGTERM requests in progress finish; die-on-term alone cuts them.
+        "hook-master-start = unix_signal:15 gracefully_kill_them_all",
         "need-app = true",
         "lazy-apps = true",
         "enable-threads = true",

@@ -109,8 +109,6 @@ def uwsgi() -> str:
     """The server's configuration: bodies of any size and shape, and no transfer is cut by a rollout."""
     extra = (
         f"chunked-input-limit = {CHUNK_LIMIT_BYTES}",
-        # Requests in progress finish; die-on-term alone cuts them.
-        "hook-master-start = unix_signal:15 gracefully_kill_them_all",
         # The last of the options wins. The kubelet kills at GRACE_SECONDS; importing tasks end before that.
         f"worker-reload-mercy = {GRACE_SECONDS - 10}",
     )

@@ -255,7 +255,11 @@ async def ensure_cells(scope: Scope[NovaSpec]) -> str | None:
     for item in items:
         children.require_ready(scope, kinds.NOVA_CELL, item)
     if left:
-        raise errors.Stalled("CellInUse", f"{', '.join(left)} is no longer in spec.cellTemplates but still exists")
+        raise errors.Stalled(
+            "CellInUse",
+            f"{', '.join(left)} is no longer in spec.cellTemplates and keeps running: its hosts and servers are still "
+            "mapped to it; put the cell back",
+        )
     return None
 
 
