@@ -157,9 +157,15 @@ def test_a_missing_secret_stalls_until_it_is_there(small_cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "kept_in"), [("admin", "keystone-admin"), ("database", "keystone-db")], ids=["admin", "database"]
+    ("key", "kept_in", "password"),
+    [
+        ("admin", "keystone-admin", DIFFICULT_PASSWORD),
+        ("database", "keystone-db", DIFFICULT_PASSWORD),
+        # Quotes at both ends are what parsers of option files take away.
+        ("database", "keystone-db", "'quoted' = \"$HOME\" #'"),
+    ],
+    ids=["admin", "database", "database, quoted"],
 )
-@pytest.mark.parametrize("password", [DIFFICULT_PASSWORD, "'quoted' = \"$HOME\" #"], ids=["difficult", "quoted"])
 def test_any_password_works_and_takes_effect_when_it_is_changed(
     small_cloud: Cloud, tmp_path: Path, key: str, kept_in: str, password: str
 ) -> None:

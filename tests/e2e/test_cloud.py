@@ -267,8 +267,8 @@ def _is_open(address: str, port: int) -> bool:
 
 
 def test_a_closed_security_group_blocks_what_an_open_one_lets_in(guest: Guest) -> None:
-    guest.until_console(r"^=== guest ready")
-    assert "hello from" in guest.run(f"wget -q -O - http://127.0.0.1:{WEB_PORT}/"), "the guest serves no page"
+    page = f"wget -q -O - http://127.0.0.1:{WEB_PORT}/"
+    until(lambda: "hello from" in guest.run(page), "the guest serves a page", 60)
     assert not _is_open(guest.address, WEB_PORT)
     rule = guest.open("tcp", WEB_PORT)
     until(lambda: _is_open(guest.address, WEB_PORT), "the port is open after its rule was made", 30)

@@ -29,6 +29,27 @@ def test_a_database_url_keeps_any_password(password: str) -> None:
     )  # fmt: skip
 
 
+@given(st.text(st.characters(exclude_categories=("Cs", "Cc"), codec="ascii"), min_size=1, max_size=30))
+@example(EVERYTHING.encode("ascii", "ignore").decode())
+@example('"quoted"')
+@example(" blank ")
+@example("#;")
+def test_a_password_file_keeps_any_password_and_its_url_has_none(
+    tmp_path_factory: pytest.TempPathFactory, password: str
+) -> None:
+    optionfile = pytest.importorskip("pymysql.optionfile")
+    file = tmp_path_factory.getbasetemp() / "database.cnf"
+    file.write_text(database.client_file(password))
+    parser = optionfile.Parser()
+    parser.read(file)
+    assert parser.get("client", "password") == password
+    values = {"user": "keystone", "password": password, "hostname": "mariadb.x.svc", "database": "keystone"}
+    assert database.file_url(values) == (
+        "mysql+pymysql://keystone@mariadb.x.svc:3306/keystone"
+        "?read_default_file=/var/lib/config-data/merged/database.cnf"
+    )
+
+
 @given(passwords, st.sampled_from(["nova", "nova-cell1", "/", "a b"]))
 @example(EVERYTHING, "nova")
 def test_a_transport_url_keeps_any_password_and_lists_all_members(password: str, vhost: str) -> None:

@@ -74,7 +74,7 @@ def rabbitmq_products(spec: Spec) -> Any:
 
 
 def keystone_products(spec: Spec) -> Any:
-    facts = {"database.url": "mysql+pymysql://x", "cache.servers": "c:11211"}
+    facts = {"database.file_url": "mysql+pymysql://x", "cache.servers": "c:11211"}
     keep = keystone_config.max_active_keys(spec, facts)
     return (
         ini.render(keystone_config.ROWS, spec, facts),

@@ -231,6 +231,11 @@ DATABASE = recorded(
     containerStatuses=[state("main", terminated={"exitCode": 1, "reason": "Error", "message":
         "ERROR OperationalError: (1045, \"Access denied\")\nERROR (Background on this error at: https://sqlalche.me/e)\n"})],
 )  # fmt: skip
+LOGIN = recorded(
+    "one-10", phase="Failed",
+    containerStatuses=[state("main", terminated={"exitCode": 1, "reason": "Error", "message":
+        "ValueError: cannot use 'mysql+pymysql://keystone:%24x@mariadb.ns.svc/keystone' or rabbit://u:p@h:1/"})],
+)  # fmt: skip
 UNSCHEDULED = recorded(
     "one-4", phase="Pending",
     conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes: cpu"}],
@@ -250,6 +255,11 @@ NEW = recorded("one-8")
         (CRASHED, "pod one-2: container main: CrashLoopBackOff: exit code 1: ValueError: bad option"),
         (INIT, "pod one-3: container merge-config: exit code 2: no space"),
         (DATABASE, 'pod one-9: container main: exit code 1: ERROR OperationalError: (1045, "Access denied")'),
+        (
+            LOGIN,
+            "pod one-10: container main: exit code 1: ValueError: cannot use "
+            "'mysql+pymysql://keystone:***@mariadb.ns.svc/keystone' or rabbit://u:***@h:1/",
+        ),
         (UNSCHEDULED, "pod one-4: Unschedulable: 0/1 nodes: cpu"),
         (STARTING, "pod one-5: starting (main)"),
         (SLOW, "pod one-6: container main is not ready yet"),

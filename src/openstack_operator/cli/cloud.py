@@ -6,6 +6,7 @@ Registered by ``main``.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -21,7 +22,9 @@ def status(
     everything: Annotated[bool, typer.Option("--all", "-a", help="Show pods and Jobs that are well, too.")] = False,
     kubeconfig: Annotated[
         Optional[Path],  # noqa: UP045 - typer reads the annotation at run time
-        typer.Option(exists=True, dir_okay=False, help="Cluster to look at; default: KUBECONFIG."),
+        typer.Option(
+            exists=True, dir_okay=False, help="Cluster to look at; default: KUBECONFIG, else the one of `up`."
+        ),
     ] = None,
 ) -> None:
     """Show the cloud as a tree, and the one object that everything waits for.
@@ -39,10 +42,22 @@ def status(
 
     if output not in ("tree", "json"):
         raise typer.BadParameter("tree or json", param_hint="--output")
-    code = picture.run(
-        str(kubeconfig) if kubeconfig else None, namespace, as_json=output == "json", everything=everything
+    raise typer.Exit(
+        picture.run(cluster(kubeconfig), namespace, as_json=output == "json", everything=everything),
     )
-    raise typer.Exit(code)
+
+
+def cluster(given: Path | None) -> str | None:
+    """The kubeconfig to use: the given one, else KUBECONFIG or the pod's own account (None), else the one of `up`."""
+    from openstack_operator.embedded import paths, tools
+    from openstack_operator.runtime import errors
+
+    if given is not None or os.environ.get("KUBECONFIG") or "KUBERNETES_SERVICE_HOST" in os.environ:
+        return str(given) if given else None
+    try:
+        return tools.variables(paths.default())["KUBECONFIG"]
+    except errors.OperatorError:
+        return None
 
 
 def env() -> None:

@@ -25,8 +25,8 @@ COMMAND --help tells more about each one. The same commands are there as a plugi
 """
 EPILOG = """\b
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not Ready (status), 130 ^C.
-NO_COLOR is respected. Settings: OPENSTACK_OPERATOR_CACHE, _STATE and _RUN move
-the directories below /var/cache, /var/lib and /run.
+NO_COLOR is respected. OPENSTACK_OPERATOR_CACHE, _STATE and _RUN move the
+directories below /var/cache, /var/lib and /run.
 """
 
 app = typer.Typer(

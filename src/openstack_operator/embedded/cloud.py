@@ -71,10 +71,24 @@ def kubectl(cloud: Cloud, *arguments: str, text: str | None = None, check: bool 
     return done.stdout
 
 
-def install_operator(cloud: Cloud, log: Log) -> None:
-    """Applies deploy/install.yaml and waits until the operator is ready."""
+IMAGE_CONTENT = f"{ours.DOMAIN}/image-content"
+
+
+def install_operator(cloud: Cloud, log: Log, content: str = "") -> None:
+    """Applies deploy/install.yaml and waits until the operator is ready.
+
+    ``content`` names what is in the operator's image: a new one under the same tag needs a new pod, and the same one
+    leaves the running pod alone.
+    """
     manifest = cloud.source / "deploy" / "install.yaml"
-    kubectl(cloud, "apply", "--server-side", "--force-conflicts", "-f", str(manifest))
+    documents = list(yaml.safe_load_all(manifest.read_text()))
+    if content:
+        for document in documents:
+            if document["kind"] == "Deployment":
+                template = document["spec"]["template"]["metadata"]
+                template.setdefault("annotations", {})[IMAGE_CONTENT] = content
+    text = "---\n".join(yaml.safe_dump(document) for document in documents)
+    kubectl(cloud, "apply", "--server-side", "--force-conflicts", "-f", "-", text=text)
     log("waiting for the operator's pod")
     try:
         kubectl(cloud, "-n", SYSTEM_NAMESPACE, "rollout", "status", "deployment/openstack-operator", "--timeout=120s")

@@ -266,7 +266,9 @@ def compile_group(go: Path, build: Build, directory: Path, cache: Path, log: Log
             process.terminate()
             raise
     if process.returncode:
-        raise ProgramsError(f"go build of {', '.join(build.outputs)} failed:\n" + "\n".join(tail))
+        # A negative code is the signal that ended it; the compiler then had nothing to say.
+        failed = f"go build of {', '.join(build.outputs)} failed ({process.returncode})"
+        raise ProgramsError(f"{failed}:\n" + "\n".join(tail))
     for name in build.outputs:
         (directory / name).parent.mkdir(exist_ok=True)
         (stage / Path(name).name).rename(directory / name)

@@ -101,7 +101,7 @@ def on_this_machine(options: Options, shown: progress.Progress) -> Result:
     assert built is not None
     with shown.stage("images into the cluster") as stage:
         images.load(cluster.ctr(), built, stage.log)
-    return cloud_on(embedded_cloud(options, cluster), options, shown, built.guest)
+    return cloud_on(embedded_cloud(options, cluster), options, shown, built.guest, built.operator_content)
 
 
 def side_by_side(options: Options, shown: progress.Progress) -> tuple[images.Images | None, node.Node | None]:
@@ -180,11 +180,13 @@ def built_kubectl(where: paths.Paths, log: programs.Log) -> Path:
     return programs.ensure(where.cache, needed=["kubectl"], log=log) / "kubectl"
 
 
-def cloud_on(target: cloud.Cloud, options: Options, shown: progress.Progress, guest: Path) -> Result:
+def cloud_on(
+    target: cloud.Cloud, options: Options, shown: progress.Progress, guest: Path, content: str = ""
+) -> Result:
     """Operator, control plane, VM: the same on any cluster."""
     result = Result(target)
     with shown.stage("operator") as stage:
-        cloud.install_operator(target, stage.log)
+        cloud.install_operator(target, stage.log, content)
     if options.reaches("cloud"):
         with shown.stage("control plane") as stage:
             cloud.deploy(target, stage.log)

@@ -6,18 +6,31 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import credentials, kinds, names, requests
+from openstack_operator.kit import config, credentials, kinds, names, requests
 from openstack_operator.kit.types import SecretKeyRef
 from openstack_operator.runtime import errors
 from openstack_operator.runtime.controller import Scope
 
 FIELD = "databases"
+CLIENT_FILE = "database.cnf"
+"""Whole secret file of a service whose connection URL must not hold a password (``client_file``)."""
 
 
 def url(values: Mapping[str, str]) -> str:
     """SQLAlchemy URL of a database Secret (user, password, hostname, port, database)."""
     user, password = (urllib.parse.quote(values[key], safe="") for key in ("user", "password"))
     return f"mysql+pymysql://{user}:{password}@{values['hostname']}:{values.get('port', '3306')}/{values['database']}"
+
+
+def file_url(values: Mapping[str, str]) -> str:
+    """The URL without a password, which the client reads from ``CLIENT_FILE``."""
+    address = f"{values['hostname']}:{values.get('port', '3306')}"
+    return f"mysql+pymysql://{values['user']}@{address}/{values['database']}?read_default_file={config.MERGED}/{CLIENT_FILE}"
+
+
+def client_file(password: str) -> str:
+    """``CLIENT_FILE`` as PyMySQL reads it: outer quotes go, everything between them is meant."""
+    return f'[client]\npassword = "{password}"\n'
 
 
 async def ensure(
@@ -30,7 +43,10 @@ async def ensure(
     secret: str = "",
     fact: str = "database",
 ) -> str:
-    """Makes the Secret and the database, sets ``<fact>.url`` and ``<fact>.secret``; returns the Secret's name.
+    """Makes the Secret and the database; returns the Secret's name.
+
+    Sets ``<fact>.url``, ``<fact>.secret``, and for clients with a password file ``<fact>.file_url`` and
+    ``<fact>.password``.
 
     Raises ``errors.Waiting`` until MariaDB has set up both the schema and the user with this password, and
     ``errors.Stalled`` for a password that clients could not send.
@@ -42,7 +58,8 @@ async def ensure(
         # PyMySQL sends passwords in Latin-1, whatever the connection's character set is: no login would succeed.
         raise errors.Stalled(
             "SecretInvalid",
-            f"spec.credentials.database: Secret {supplied.name}: key {supplied.key!r} holds a character that is not ASCII",
+            f"spec.credentials.database: Secret {supplied.name}: key {supplied.key!r} "
+            "holds a character that is not ASCII",
         )
     values = {
         # MariaDB allows 80 characters in a user name, and the schema's name is unique in the server already.
@@ -54,6 +71,8 @@ async def ensure(
     }
     await credentials.ensure(scope, secret, service, values)
     scope.facts[f"{fact}.url"] = url(values)
+    scope.facts[f"{fact}.file_url"] = file_url(values)
+    scope.facts[f"{fact}.password"] = password
     scope.facts[f"{fact}.secret"] = secret
     await requests.ask(scope, kinds.MARIADB, mariadb, FIELD, {"name": schema, "secretRef": {"name": secret}})
     return secret

@@ -93,10 +93,16 @@ def authtoken(service_type: str) -> tuple[Row, ...]:
     )
 
 
-def database(section: str, name: str = "database") -> tuple[Row, ...]:
-    """A database section. ``name`` is the fact's prefix."""
+def database(section: str, name: str = "database", *, password_file: bool = False) -> tuple[Row, ...]:
+    """A database section. ``name`` is the fact's prefix; with ``password_file`` the URL holds no password
+    (``kit.database.client_file``)."""
+    connection = (
+        fact(section, "connection", f"{name}.file_url")
+        if password_file
+        else fact(section, "connection", f"{name}.url", secret=True)
+    )
     return (
-        fact(section, "connection", f"{name}.url", secret=True),
+        connection,
         fixed(section, "connection_recycle_time", 10, "idle connections end before anything cuts them"),
         fixed(section, "max_retries", -1, "a database that is away for a while is waited for"),
         fixed(section, "max_pool_size", 5, "one worker per pod; replicas add up against max_connections"),

@@ -5,6 +5,7 @@ Also the watch that wakes an object when its pods change. Reads the cache only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +14,9 @@ from openstack_operator.runtime import kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope, Watch
 from openstack_operator.runtime.informer import Key
+
+
+_LOGIN = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
 
 
 def watch(kind: str) -> Watch:
@@ -69,4 +73,6 @@ def _exit(state: Object) -> str:
     lines = (ended.get("message") or ended.get("reason") or "").strip().splitlines()
     # SQLAlchemy ends each error with a link, below the line that says what is wrong.
     telling = [line for line in lines if line.strip() and "(Background on this error at" not in line]
-    return f"exit code {ended.get('exitCode')}: {telling[-1] if telling else ''}"
+    # Programs quote the URL that they could not use.
+    last = _LOGIN.sub(r"\1:***@", telling[-1]) if telling else ""
+    return f"exit code {ended.get('exitCode')}: {last}"

@@ -84,6 +84,12 @@ class Images:
     guest: Path
     """qcow2 file of the guest image."""
 
+    @property
+    def operator_content(self) -> str:
+        """Names what is in the operator's image."""
+        operator = next(image for image in self.images if image.name.startswith(f"{OPERATOR_IMAGE}:"))
+        return ".".join(layer.key for layer in operator.layers)
+
 
 def openstack_images(release: str, infrastructure: layers.Layer, venv: layers.Layer) -> list[Image]:
     """Every image of a cloud of this release. The infrastructure layer is whole, the venv stands on it."""

@@ -22,7 +22,8 @@ def max_active_keys(spec: KeystoneSpec, facts: Mapping[str, Any]) -> int:
 
 ROWS = (
     *ini.logging(),
-    *ini.database("database"),
+    # Keystone's migrations refuse every URL with a percent sign in it, which is what quoting a password makes.
+    *ini.database("database", password_file=True),
     ini.fixed("token", "provider", "fernet", "tokens need no database"),
     ini.spec("token", "expiration", "token.expirationSeconds"),
     ini.spec("token", "allow_expired_window", "token.allowExpiredWindowSeconds"),

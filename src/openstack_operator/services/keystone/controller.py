@@ -91,6 +91,7 @@ async def ensure_config(scope: Scope[KeystoneSpec]) -> None:
         resources.SERVICE,
         [config.File("keystone.conf", files.ROWS, custom)],
         whole={wsgi.FILE: resources.uwsgi()},
+        whole_secret={database.CLIENT_FILE: database.client_file(scope.facts["database.password"])},
         scripts={wsgi.START_NAME: wsgi.START, commands.NAME: commands.SCRIPT, "rotate.py": files.ROTATE},
     )
 
