@@ -1,9 +1,9 @@
 """Where configuration lives in the cluster: two ConfigMaps and a Secret per instance, merged in each pod (seed 000).
 
-ConfigMap ``<instance>-config-data`` has the generated files and the user's text, Secret ``<instance>-config-secrets``
-the rows with credentials, ConfigMap ``<instance>-scripts`` the merge and start scripts. A key ``nova.conf.10-generated``
-is a part of ``nova.conf``; parts are concatenated in order of their numbers, which is a correct merge under oslo.config's
-rules (the last value of an option wins). Any other key is a whole file.
+ConfigMap ``<instance>-config-data`` has the generated files and the user's text, Secret
+``<instance>-config-secrets`` the rows with credentials, ConfigMap ``<instance>-scripts`` the merge and start scripts.
+A key ``nova.conf.10-generated`` is a part of ``nova.conf``; parts are concatenated in order of their numbers, which is
+a correct merge under oslo.config's rules (the last value of an option wins). Any other key is a whole file.
 
     10-generated (ConfigMap)  20-secret (Secret)  90-custom… (ConfigMap, the user wins)
                  \\               |                /

@@ -1,7 +1,7 @@
 """The serving side of ``requests``: what MariaDB and RabbitMQ do with the entries that services put into their spec.
 
-Each entry names a thing (schema, virtual host) and a Secret with user and password. What stands in the server is kept in
-status under the same field, with a hash of the credentials it knows.
+Each entry names a thing (schema, virtual host) and a Secret with user and password. What stands in the server is kept
+in status under the same field, with a hash of the credentials it knows.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope, Watch
 from openstack_operator.runtime.informer import Key
 
-
 _LOGIN = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
 
 

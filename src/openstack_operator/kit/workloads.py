@@ -317,7 +317,8 @@ def service(
     kind: str = "ClusterIP",
     node_port: int | None = None,
 ) -> Object:
-    """A Service for the pods; ``headless`` ones publish addresses before pods are ready: members look for each other."""
+    """A Service for the pods; ``headless`` ones publish addresses before pods are ready, for members among
+    themselves."""
     spec: dict[str, Any] = {
         "type": kind,
         "selector": selector(pod),
@@ -402,7 +403,7 @@ async def ensure_deployment(scope: Scope[Any], pod: Pod, name: str, replicas: in
 
 
 async def apply_stateful_set(scope: Scope[Any], body: Object) -> Object:
-    """Applies a StatefulSet; what Kubernetes does not let change in one that exists (claims, Service) stays as it is."""
+    """Applies a StatefulSet; what Kubernetes does not let change in one that exists (claims, Service) stays."""
     present = scope.get(kinds.STATEFULSET, body["metadata"]["name"])
     if present is not None:
         fixed = ("volumeClaimTemplates", "serviceName", "podManagementPolicy")

@@ -54,7 +54,8 @@ def init_sql(password: str) -> str:
 
 START = f"""\
 #!/bin/sh
-# Makes the data directory once (under another name first: a start that is cut off leaves nothing half-made), then serves.
+# Makes the data directory once (under another name first: a start that is cut off leaves nothing half-made),
+# then serves.
 set -eu
 if [ ! -d {DATA}/data/mysql ]; then
   rm -rf {DATA}/data.new
