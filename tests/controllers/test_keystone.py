@@ -3,6 +3,11 @@ by operators of their own (seed 003); what needs Keystone's real API is in test_
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
+import urllib.parse
+from pathlib import Path
 from typing import Any
 
 import kubelet
@@ -433,6 +438,50 @@ async def test_rotation_runs_with_rights_on_one_secret(world: Any) -> None:
     binding = await world.get(kinds.ROLEBINDING, name)
     subject = {"kind": "ServiceAccount", "name": name, "namespace": world.namespace}
     assert [{**one, "namespace": world.namespace} for one in binding["subjects"]] == [subject]
+
+
+async def test_rotation_stages_a_new_key_with_the_rights_that_it_has_and_drops_the_oldest(
+    world: Any, tmp_path: Path
+) -> None:
+    async with world.operator("keystone") as operator:
+        await rolled_out(world)
+        await operator.settle()
+    account = tmp_path / "account"
+    account.mkdir()
+    path = kinds.SERVICEACCOUNT.path(world.namespace, "keystone-fernet-rotate", "token")
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = (await world.api.request("POST", path, body=request))["status"]["token"]
+    files = {"token": token, "namespace": world.namespace, "ca.crt": (world.cluster.cluster.pki / "ca.crt").read_text()}
+    for name, text in files.items():
+        (account / name).write_text(text)
+    script = (await world.get(kinds.CONFIGMAP, "keystone-scripts"))["data"]["rotate.py"]
+    place = "/var/run/secrets/kubernetes.io/serviceaccount"
+    assert place in script
+    address = urllib.parse.urlsplit(world.cluster.url)
+    environment = {"KUBERNETES_SERVICE_HOST": address.hostname or "", "KUBERNETES_SERVICE_PORT": str(address.port)}
+
+    async def rotate(secret: str) -> tuple[int, str]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", script.replace(place, str(account)), secret, "3",
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        output, _ = await process.communicate()
+        return process.returncode or 0, output.decode()
+
+    async def keys() -> dict[str, str]:
+        return decoded(await world.get(kinds.SECRET, "keystone-fernet-keys"))
+
+    first = await keys()
+    assert await rotate("keystone-fernet-keys") == (0, "primary key 2, 3 keys\n")
+    second = await keys()
+    assert second == {"0": second["0"], "1": first["1"], "2": first["0"]}, "the staged key became the primary one"
+    assert second["0"] not in first.values()
+    assert await rotate("keystone-fernet-keys") == (0, "primary key 3, 3 keys\n")
+    third = await keys()
+    assert third == {"0": third["0"], "2": second["2"], "3": second["0"]}, "the oldest went"
+    code, output = await rotate("keystone-admin")
+    assert code != 0
+    assert "403" in output
 
 
 # --- workloads ------------------------------------------------------------------------------------------------------

@@ -306,6 +306,17 @@ def test_a_wrong_token_gets_no_console(guest: Guest) -> None:
     assert not received
 
 
+def test_a_snapshot_of_a_vm_becomes_an_image(guest: Guest) -> None:
+    images = guest.connection.image
+    image = guest.connection.compute.create_server_image(guest.server, name="e2e snapshot", wait=True, timeout=180)
+    try:
+        image = images.get_image(image.id)
+        assert image.status == "active"
+        assert image.size > MEBIBYTE
+    finally:
+        images.delete_image(image.id)
+
+
 def test_a_vm_survives_the_restart_of_every_node_agent(guest: Guest) -> None:
     before = float(guest.run("cut -d' ' -f1 /proc/uptime"))
     cluster, namespace = guest.cloud.cluster, guest.cloud.namespace
@@ -320,17 +331,6 @@ def test_a_vm_survives_the_restart_of_every_node_agent(guest: Guest) -> None:
     until(lambda: first_vm.answers(guest.address), "the VM answers again", 60)
     assert float(guest.run("cut -d' ' -f1 /proc/uptime")) > before, "the VM was started anew"
     assert guest.connection.compute.get_server(guest.server.id).status == "ACTIVE"
-
-
-def test_a_snapshot_of_a_vm_becomes_an_image(guest: Guest) -> None:
-    images = guest.connection.image
-    image = guest.connection.compute.create_server_image(guest.server, name="e2e snapshot", wait=True, timeout=180)
-    try:
-        image = images.get_image(image.id)
-        assert image.status == "active"
-        assert image.size > MEBIBYTE
-    finally:
-        images.delete_image(image.id)
 
 
 def test_a_deleted_vm_leaves_no_port_and_no_allocation(guest: Guest) -> None:

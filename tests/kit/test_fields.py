@@ -54,6 +54,7 @@ OTHER_VALUES: dict[str, Any] = {
     "cpu": "7",
     "memory": "7Gi",
     "region": "Another",
+    "rotationHours": 12,
 }
 
 
@@ -106,7 +107,9 @@ def changed(path: tuple[str, ...], default: Any) -> dict[str, Any]:
     """A spec in which that field has another value than its default."""
     name = path[-1]
     value: Any
-    if isinstance(default, bool):
+    if name in OTHER_VALUES:
+        value = OTHER_VALUES[name]
+    elif isinstance(default, bool):
         value = not default
     elif name == "replicas":
         value = 0
@@ -116,7 +119,7 @@ def changed(path: tuple[str, ...], default: Any) -> dict[str, Any]:
         names = ("mariadb-server", "rabbitmq", "memcached", "keystone")
         value = {one: "localhost/override:1" for one in names}
     else:
-        value = OTHER_VALUES[name]
+        raise AssertionError(f"another value than {default!r} for {'.'.join(path)} is missing in OTHER_VALUES")
     for part in reversed(path):
         value = {part: value}
     spec: dict[str, Any] = value

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated, Optional
 
 import typer
 
@@ -39,11 +37,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Kubeconfig = Annotated[
-    Optional[Path],  # noqa: UP045 - typer reads the annotation at run time
-    typer.Option(help="Cluster to use; default: KUBECONFIG, then the pod's own service account."),
-]
-
 app.command(short_help="Bring up Kubernetes, a cloud and a VM on this machine.")(machine.up)
 app.command(short_help="Remove what `up` made on this machine.")(machine.down)
 app.command(short_help="Show the cloud, and what everything waits for.")(cloud.status)
@@ -51,9 +44,7 @@ app.command(short_help="Print variables for your shell.")(cloud.env)
 app.command("tempest-conf", short_help="Print a configuration of Tempest for the cloud.")(cloud.tempest_conf)
 
 
-@app.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False
-)
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
 def run(context: typer.Context) -> None:
     """Run the operator until SIGTERM."""
     from openstack_operator.cli import run as process

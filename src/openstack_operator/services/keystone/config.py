@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +18,30 @@ CREDENTIAL_KEYS = "/etc/keystone/credential-keys"
 def max_active_keys(spec: KeystoneSpec, facts: Mapping[str, Any]) -> int:
     """As many keys as sign tokens that may still be shown, the next one, and the one being replaced."""
     life = spec.token.expiration_seconds + spec.token.allow_expired_window_seconds
-    return math.ceil(life / (spec.fernet.rotation_hours * 3600)) + 2
+    return most_rotations(spec.fernet.rotation_hours, life / 3600) + 2
+
+
+def schedule(hours: int) -> str:
+    """Cron schedule of about every ``hours`` hours: cron counts hours within a day and days within a month."""
+    if hours < 24:
+        return f"7 */{hours} * * *"
+    return f"7 3 */{hours // 24} * *" if hours >= 48 else "7 3 * * *"
+
+
+def most_rotations(hours: int, span: float) -> int:
+    """The most runs of ``schedule(hours)`` within any ``span`` hours.
+
+    More than span / hours where the schedule starts over: `*/23` runs at 0 and at 23 o'clock, an hour apart.
+    """
+    months = [(days * 24, hours // 24 * 24) for days in (28, 29, 30, 31)]
+    periods = [(24, hours)] if hours < 24 else months
+    most = 0
+    for period, step in periods:
+        ends = range(0, math.ceil(span) + 2 * period, period)
+        runs = [start + offset for start in ends for offset in range(0, period, step)]
+        first = len(range(0, period, step))
+        most = max(most, *(bisect.bisect_left(runs, runs[i] + span) - i for i in range(first)))
+    return most
 
 
 ROWS = (

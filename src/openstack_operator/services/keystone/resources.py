@@ -10,7 +10,7 @@ import yaml
 
 from openstack_operator.kit import commands, config, kinds, labels, names, releases, settings, workloads, wsgi
 from openstack_operator.runtime.client import Object
-from openstack_operator.services.keystone.config import CREDENTIAL_KEYS, FERNET_KEYS, PORT
+from openstack_operator.services.keystone.config import CREDENTIAL_KEYS, FERNET_KEYS, PORT, schedule
 from openstack_operator.services.keystone.types import KeystoneSpec
 
 UID = 42425
@@ -142,13 +142,6 @@ def clouds_yaml(url: str, password: str, region: str) -> str:
     }
     cloud = {"auth": auth, "region_name": region, "identity_api_version": 3, "interface": "public"}
     return yaml.safe_dump({"clouds": {"openstack": cloud}}, sort_keys=False)
-
-
-def schedule(hours: int) -> str:
-    """Cron schedule of about every ``hours`` hours (cron counts within a day and a month)."""
-    if hours < 24:
-        return f"7 */{hours} * * *"
-    return f"7 3 */{hours // 24} * *" if hours >= 48 else "7 3 * * *"
 
 
 def rotation(instance: str, spec: KeystoneSpec, sources: config.Sources, max_active_keys: int) -> dict[str, Object]:

@@ -35,6 +35,9 @@ ROWS = (
     ),
     ini.computed("vnc", "enabled", lambda spec, facts: spec.novncproxy_url is not None, "spec.novncproxyUrl"),
     ini.spec("vnc", "novncproxy_base_url", "novncproxyUrl"),
+    # Nova reads the log of a pseudo terminal only where it sees the terminal itself, which is in the pod of libvirt.
+    ini.fixed("serial_console", "enabled", True, "the console's log is a file that both pods see"),
+    ini.fixed("serial_console", "proxyclient_address", "127.0.0.1", "consoles are reached on the node itself only"),
 )
 
 START = f"""import os
