@@ -103,7 +103,7 @@ async def ensure_config(scope: Scope[NeutronSpec]) -> None:
         scope,
         resources.SERVICE,
         [config.File(files.CONF, files.rows(release), custom)],
-        whole={wsgi.FILE: resources.uwsgi()},
+        whole={wsgi.FILE: resources.uwsgi(), resources.APPLICATION_FILE: resources.APPLICATION_SOURCE},
         scripts={wsgi.START_NAME: wsgi.START},
         defaults=files.DEFAULTS,
     )

@@ -100,9 +100,25 @@ def api_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> worklo
     return _pod(instance, spec, sources, "api", container, spec)
 
 
+APPLICATION = "neutron_application"
+APPLICATION_FILE = f"{APPLICATION}.py"
+APPLICATION_SOURCE = '''\
+"""Neutron's application with its policy loaded before the first request.
+
+Neutron loads its rules at the first use; a request on another thread that comes meanwhile is judged without rules and
+refused.
+"""
+
+from neutron import policy
+from neutron.wsgi.api import application
+
+policy.init()
+'''
+
+
 def uwsgi() -> str:
     # Neutron tells its own restarts from those of others by the server's start time.
-    return wsgi.ini("neutron.wsgi.api", PORT, extra=("start-time = %t",))
+    return wsgi.ini(APPLICATION, PORT, extra=("start-time = %t", f"pythonpath = {config.MERGED}"))
 
 
 def db_sync_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> workloads.Pod:
