@@ -15,6 +15,7 @@ import pytest
 
 from openstack_operator import controlplane
 from openstack_operator.embedded.apiserver import ControlPlane
+from openstack_operator.kit import storage
 from openstack_operator.runtime import client, kinds, logs
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -28,13 +29,25 @@ def logging_configured() -> None:
     logs.configure("info")
 
 
+# A default one, and those that tests name. Nothing provisions volumes here: pods are never scheduled.
+STORAGE_CLASSES = [
+    {
+        "apiVersion": kinds.STORAGECLASS.api_version,
+        "kind": kinds.STORAGECLASS.kind,
+        "metadata": {"name": name, "annotations": {storage.DEFAULT: "true"} if name == "standard" else {}},
+        "provisioner": "example.com/none",
+    }
+    for name in ("standard", "fast", "slow")
+]
+
+
 @pytest.fixture(scope="session")
 def cluster(kubernetes_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """etcd, kube-apiserver and kube-controller-manager with our CRDs: workloads make pods, owners' children go."""
     directory = tmp_path_factory.mktemp("cluster")
     with ControlPlane(kubernetes_programs, directory, controller_manager=True) as running:
         crds = [kinds.crd(kind) for service in controlplane.EVERYTHING for kind in service.kinds]
-        running.apply(*crds)
+        running.apply(*crds, *STORAGE_CLASSES)
         names = [f"crd/{crd['metadata']['name']}" for crd in crds]
         running.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
         # The garbage collector looks for new kinds twice a minute; one that starts now knows them at once.

@@ -129,3 +129,30 @@ async def test_the_root_password_and_the_cookie_survive_a_restart_of_the_operato
     async with world.operator("mariadb", "rabbitmq") as operator:
         await operator.settle()
     assert [(await world.get(kinds.SECRET, name))["data"] for name in ("db-root", "bus-admin")] == before
+
+
+async def test_a_storage_class_that_does_not_exist_stalls_before_anything_is_made_of_it(world: Any) -> None:
+    async with world.operator("mariadb"):
+        await world.create(ours.MARIADB, "db", {"storageClass": "no-such-class"})
+        item = await world.until_condition(ours.MARIADB, "db", "DeploymentReady", "False", text="no-such-class")
+        assert condition(item, "DeploymentReady")[1] == "StorageClassMissing"
+        assert condition(item, "Stalled")[0] == "True"
+        assert await world.find(kinds.STATEFULSET, "db") is None
+        await world.patch(ours.MARIADB, "db", {"spec": {"storageClass": "slow"}})
+        await world.until_ready(ours.MARIADB, "db")
+    (claim,) = (await world.get(kinds.STATEFULSET, "db"))["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["storageClassName"] == "slow"
+
+
+async def test_entries_that_others_add_to_a_selector_or_to_configuration_are_taken_out(world: Any) -> None:
+    async with world.operator("mariadb"):
+        await world.create(ours.MARIADB, "db", {})
+        await world.until_ready(ours.MARIADB, "db")
+        selector = (await world.get(kinds.SERVICE, "db"))["spec"]["selector"]
+        await world.patch(kinds.SERVICE, "db", {"spec": {"selector": {"added": "by-hand"}}})
+        await world.patch(kinds.CONFIGMAP, "db-config-data", {"data": {"my.cnf.99-by-hand": "[mariadbd]\n"}})
+        await world.patch(kinds.SECRET, "db-root", {"data": {"added": base64.b64encode(b"x").decode()}})
+
+        await world.until(kinds.SERVICE, lambda item: item["spec"]["selector"] == selector, "db")
+        await world.until(kinds.CONFIGMAP, lambda item: set(item["data"]) == {"my.cnf"}, "db-config-data")
+        await world.until(kinds.SECRET, lambda item: set(item["data"]) == {"user", "password"}, "db-root")

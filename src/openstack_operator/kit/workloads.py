@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import config, labels, pods, quantities
+from openstack_operator.kit import config, labels, pods, quantities, storage
 from openstack_operator.kit.kinds import DOMAIN
 from openstack_operator.kit.types import PodSettings, Storage
 from openstack_operator.runtime import errors, kinds
@@ -402,9 +402,14 @@ async def ensure_deployment(scope: Scope[Any], pod: Pod, name: str, replicas: in
     wait(scope, kinds.DEPLOYMENT, item)
 
 
-async def apply_stateful_set(scope: Scope[Any], body: Object) -> Object:
-    """Applies a StatefulSet; what Kubernetes does not let change in one that exists (claims, Service) stays."""
+async def apply_stateful_set(scope: Scope[Any], body: Object, volume: Storage | None = None) -> Object:
+    """Applies a StatefulSet; what Kubernetes does not let change in one that exists (claims, Service) stays.
+
+    Raises ``errors.Stalled`` when a new one's ``volume`` needs a storage class that does not exist.
+    """
     present = scope.get(kinds.STATEFULSET, body["metadata"]["name"])
+    if present is None and volume is not None:
+        storage.check(scope, volume)
     if present is not None:
         fixed = ("volumeClaimTemplates", "serviceName", "podManagementPolicy")
         spec = {key: value for key, value in body["spec"].items() if key not in fixed}

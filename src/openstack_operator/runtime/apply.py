@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 log = logs.get("apply")
 
+# Maps of which every entry is ours: an entry that somebody adds changes what the child does. Server-side apply leaves
+# entries of others alone, so these are taken out explicitly.
+_WHOLE_MAPS: dict[kinds.Resource, tuple[str, ...]] = {
+    kinds.CONFIGMAP: ("data",),
+    kinds.SECRET: ("data",),
+    kinds.SERVICE: ("spec", "selector"),
+}
+
 Place = tuple[kinds.Resource, str | None, str]
 """Resource, namespace and name of a child."""
 
@@ -46,6 +54,7 @@ class Children:
         if present is not None:
             if owned:
                 self._check_owner(owner, present, place)
+            present = await self._without_foreign_entries(resource, wanted, present)
             drifted = drift.difference(wanted, present)
             if not drifted or self._settled.get(place) == (fingerprint, present["metadata"]["resourceVersion"]):
                 return present
@@ -58,6 +67,30 @@ class Children:
             self._settled[place] = (fingerprint, written["metadata"]["resourceVersion"])
             log.debug("written differently by the server", resource=str(resource), field=normalised)
         informer.observe(written)
+        return written
+
+    async def _without_foreign_entries(self, resource: kinds.Resource, wanted: Object, present: Object) -> Object:
+        """The child after entries that others put into ``_WHOLE_MAPS`` were taken out; no request where there are
+        none."""
+        path = _WHOLE_MAPS.get(resource)
+        if path is None:
+            return present
+        ours, theirs = wanted, present
+        for step in path:
+            ours, theirs = ours.get(step) or {}, theirs.get(step) or {}
+        foreign = drift.foreign_keys(ours, theirs)
+        if not foreign:
+            return present
+        patch: Object = dict.fromkeys(foreign)
+        for step in reversed(path):
+            patch = {step: patch}
+        metadata = present["metadata"]
+        metrics.REPAIRS.labels(self._resource.kind, resource.kind).inc()
+        log.info("foreign entries taken out", resource=str(resource), name=metadata["name"], entries=foreign)
+        # Only of the child that was looked at: entries of a newer one may be what is wanted next.
+        patch["metadata"] = {"resourceVersion": metadata["resourceVersion"]}
+        written = await self._manager.client.merge(resource, metadata["name"], metadata["namespace"], patch)
+        self._manager.informer(resource).observe(written)
         return written
 
     def changed(self, resource: kinds.Resource, new: Object | None, old: Object | None) -> set[Key]:

@@ -114,6 +114,11 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
+def foreign_keys(wanted: Any, actual: Any) -> list[str]:
+    """Keys of the map ``actual`` that ``wanted`` does not have; sorted."""
+    return sorted((actual or {}).keys() - (wanted or {}).keys())
+
+
 def digest(value: Any) -> str:
     """A short stable hash of JSON-like data; the order of dictionary keys does not matter."""
     return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()[:16]

@@ -20,6 +20,7 @@ from openstack_operator.kit import (
     jobs,
     kinds,
     pods,
+    storage,
     watches,
     workloads,
     wsgi,
@@ -81,7 +82,7 @@ async def ensure_stateful_set(scope: Scope[GlanceSpec]) -> None:
     pod = resources.api_pod(scope.name, scope.spec, scope.facts["sources"])
     members = resources.members_service(scope.name)
     await scope.apply(built_in.SERVICE, workloads.service(pod, members, {"api": files.PORT}, headless=True))
-    item = await workloads.apply_stateful_set(scope, resources.stateful_set(pod, scope.spec))
+    item = await workloads.apply_stateful_set(scope, resources.stateful_set(pod, scope.spec), scope.spec)
     status = item.get("status", {})
     scope.status["replicas"] = status.get("replicas", 0)
     scope.status["readyReplicas"] = status.get("readyReplicas", 0)
@@ -123,6 +124,7 @@ CONTROLLER = Controller(
     ),
     watches=(
         pods.watch(kinds.GLANCE.kind),
+        storage.watch(kinds.GLANCE),
         watches.referenced(kinds.KEYSTONE, kinds.GLANCE, "keystoneRef"),
         watches.referenced(kinds.MARIADB, kinds.GLANCE, "databaseRef"),
         watches.referenced(kinds.MEMCACHED, kinds.GLANCE, "memcachedRef"),

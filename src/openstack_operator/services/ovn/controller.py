@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from openstack_operator.kit import kinds, labels, pods, verified, workloads
+from openstack_operator.kit import kinds, labels, pods, storage, verified, workloads
 from openstack_operator.runtime import errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
@@ -43,7 +43,8 @@ async def ensure_scripts(scope: Scope[OVNNetworkSpec]) -> None:
 
 
 async def _ensure_database(scope: Scope[OVNNetworkSpec], which: str) -> None:
-    item = await workloads.apply_stateful_set(scope, resources.database(scope.name, scope.spec, which))
+    volume = scope.spec.northbound if which == "nb" else scope.spec.southbound
+    item = await workloads.apply_stateful_set(scope, resources.database(scope.name, scope.spec, which), volume)
     workloads.wait(scope, built_in.STATEFULSET, item)
     if item["spec"]["replicas"] == 0:
         raise errors.Waiting("NoReplicas", f"{item['metadata']['name']}: replicas is 0: the database is stopped")
@@ -185,5 +186,5 @@ CONTROLLER = Controller(
         built_in.PDB,
     ),
     # Labels of nodes decide which of them are gateways.
-    watches=(pods.watch(kinds.OVN_NETWORK.kind), Watch(built_in.NODE, _all)),
+    watches=(pods.watch(kinds.OVN_NETWORK.kind), storage.watch(kinds.OVN_NETWORK), Watch(built_in.NODE, _all)),
 )

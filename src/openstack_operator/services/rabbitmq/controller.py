@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import config, credentials, grants, kinds, labels, names, pods, workloads
+from openstack_operator.kit import config, credentials, grants, kinds, labels, names, pods, storage, workloads
 from openstack_operator.runtime import errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
@@ -46,7 +46,7 @@ async def ensure_server(scope: Scope[RabbitMQSpec]) -> None:
     await scope.apply(built_in.SERVICE, workloads.service(pod, members, resources.PORTS, headless=True))
     await scope.apply(built_in.SERVICE, workloads.service(pod, scope.name, resources.PORTS))
     body = workloads.stateful_set(pod, scope.name, spec.replicas, storage=spec, service_name=members)
-    item = await workloads.apply_stateful_set(scope, body)
+    item = await workloads.apply_stateful_set(scope, body, spec)
     scope.status["replicas"] = item.get("status", {}).get("replicas", 0)
     # What was granted stands whether the server is up or not; the next step observes it again.
     scope.status["vhosts"] = scope.object.get("status", {}).get("vhosts", [])
@@ -78,5 +78,9 @@ CONTROLLER = Controller(
         Step("VhostsReady", ensure_vhosts),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.STATEFULSET),
-    watches=(grants.watch(kinds.RABBITMQ, "vhosts"), pods.watch(kinds.RABBITMQ.kind)),
+    watches=(
+        grants.watch(kinds.RABBITMQ, "vhosts"),
+        pods.watch(kinds.RABBITMQ.kind),
+        storage.watch(kinds.RABBITMQ),
+    ),
 )
