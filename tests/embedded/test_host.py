@@ -139,3 +139,19 @@ def test_only_empty_directories_are_removed(tmp_path: Path) -> None:
 
 def test_a_mount_point_with_a_blank_is_read_as_it_is() -> None:
     assert mounts.plain(r"/mnt/my\040disk") == "/mnt/my disk"
+
+
+def test_data_of_the_nodes_agents_goes_only_with_the_clusters_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sockets, disks, foreign = (tmp_path / name for name in ("run", "lib", "foreign"))
+    for directory in (sockets, disks, foreign):
+        (directory / "inside").mkdir(parents=True)
+        (directory / "inside" / "file").touch()
+    monkeypatch.setattr(ledger, "AGENT_RUN", (str(sockets), str(foreign)))
+    monkeypatch.setattr(ledger, "AGENT_DATA", (str(disks),))
+    before = ledger.Ledger(tmp_path / "before.json")
+    before.absent_directories = [str(sockets), str(disks)]
+
+    before.remove_agents(keep_data=True)
+    assert (sockets.exists(), disks.exists(), foreign.exists()) == (False, True, True)
+    before.remove_agents(keep_data=False)
+    assert (disks.exists(), foreign.exists()) == (False, True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 from pathlib import Path
 
 from openstack_operator.embedded import processes
@@ -46,6 +47,11 @@ DIRECTORIES = (
     "/var/lib/kubelet/device-plugins",
     "/var/log/containers",
 )
+
+# Directories of the node's OpenStack agents, made by their pods. Sockets and pid files go whenever the pods are gone.
+AGENT_RUN = ("/run/libvirt", "/run/openvswitch", "/run/ovn")
+# Guests' disks, the switch's configuration, the identity of the compute host: they go with the cluster's data.
+AGENT_DATA = ("/var/lib/openstack",)
 
 
 class Ledger:
@@ -87,7 +93,9 @@ class Ledger:
         ledger.boot = processes.boot()
         ledger.sysctls = {name: value for name in SYSCTLS if (value := get(name)) is not None}
         # What a crashed boot left on the disk is ours still.
-        ledger.absent_directories = [d for d in DIRECTORIES if d in earlier or not Path(d).exists()]
+        ledger.absent_directories = [
+            d for d in (*DIRECTORIES, *AGENT_RUN, *AGENT_DATA) if d in earlier or not Path(d).exists()
+        ]
         ledger.write()
         return ledger
 
@@ -105,9 +113,17 @@ class Ledger:
             if get(name) not in (value, None):
                 put(name, value)
 
+    def remove_agents(self, *, keep_data: bool) -> None:
+        """Removes what the node's OpenStack agents left in directories that were not there before."""
+        for name in (*AGENT_RUN, *(() if keep_data else AGENT_DATA)):
+            if name in self.absent_directories:
+                shutil.rmtree(name, ignore_errors=True)
+
     def remove_directories(self) -> None:
         """Removes directories that were not there before, as far as they are empty of files."""
         for name in self.absent_directories:
+            if name in AGENT_DATA:
+                continue
             for directory, _, _ in os.walk(name, topdown=False):
                 # One that holds something is not ours to remove.
                 with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ NAMESPACES = Path("/run/netns")
 POD_LOG_LINKS = Path("/var/log/containers")
 
 
-def remove(state: Path, before: ledger.Ledger) -> None:
+def remove(state: Path, before: ledger.Ledger, *, keep_data: bool = False) -> None:
     """Removes all of it, once the programs have ended."""
     for directory in (SHIM_SOCKETS, KUBELET_SOCKETS):
         # A socket that nobody listens on; elsewhere than in a directory that we made, it may be about to be used.
@@ -35,4 +35,5 @@ def remove(state: Path, before: ledger.Ledger) -> None:
     if str(NAMESPACES) in before.absent_directories and not any(NAMESPACES.glob("*")):
         # `ip netns add` makes it a mount point.
         mounts.unmount(NAMESPACES)
+    before.remove_agents(keep_data=keep_data)
     before.remove_directories()

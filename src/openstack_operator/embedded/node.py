@@ -222,7 +222,7 @@ class Node:
                 for point in before.made_shared:
                     network.run_if_possible("mount", "--make-private", point)
             shutil.rmtree(self.where.run, ignore_errors=True)
-            leftovers.remove(self.where.state, before)
+            leftovers.remove(self.where.state, before, keep_data=keep_data)
             if not keep_data:
                 self.remove_state()
 
