@@ -141,7 +141,9 @@ def test_a_mount_point_with_a_blank_is_read_as_it_is() -> None:
     assert mounts.plain(r"/mnt/my\040disk") == "/mnt/my disk"
 
 
-def test_data_of_the_nodes_agents_goes_only_with_the_clusters_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_of_the_nodes_agents_goes_only_with_the_clusters_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sockets, disks, foreign = (tmp_path / name for name in ("run", "lib", "foreign"))
     for directory in (sockets, disks, foreign):
         (directory / "inside").mkdir(parents=True)

@@ -180,9 +180,7 @@ def built_kubectl(where: paths.Paths, log: programs.Log) -> Path:
     return programs.ensure(where.cache, needed=["kubectl"], log=log) / "kubectl"
 
 
-def cloud_on(
-    target: cloud.Cloud, options: Options, shown: progress.Progress, guest: Path, content: str = ""
-) -> Result:
+def cloud_on(target: cloud.Cloud, options: Options, shown: progress.Progress, guest: Path, content: str = "") -> Result:
     """Operator, control plane, VM: the same on any cluster."""
     result = Result(target)
     with shown.stage("operator") as stage:
