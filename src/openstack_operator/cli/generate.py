@@ -95,7 +95,7 @@ _INSTALL_NOTE = f"""\
 # The image is built with the operator. To use one of your own registry:
 #   kubectl -n {NAMESPACE} set image deployment/{OPERATOR} operator=registry.example.org/{OPERATOR}:TAG
 # The OpenStack images are Kolla's names below a registry and prefix, which are environment variables:
-#   kubectl -n {NAMESPACE} set env deployment/{OPERATOR} OPENSTACK_OPERATOR_IMAGE_REGISTRY=quay.io
+#   kubectl -n {NAMESPACE} set env deployment/{OPERATOR} OPENSTACK_OPERATOR_IMAGE_REGISTRY=registry.example
 """
 
 
