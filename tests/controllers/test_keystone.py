@@ -49,10 +49,9 @@ async def template_hash(world: Any) -> str:
 
 async def test_conditions_stand_in_the_order_of_the_rollout_and_say_what_each_waits_for(world: Any) -> None:
     world.node.hold("keystone/bootstrap", "keystone/api")
-    async with world.operator("keystone") as operator:
+    async with world.operator("keystone"):
         await world.create(ours.KEYSTONE, "keystone", {})
-        await operator.settle()
-        item = await world.get(ours.KEYSTONE, "keystone")
+        item = await world.until_condition(ours.KEYSTONE, "keystone", "CredentialsReady")
         assert states(item) == [
             ("Ready", "False", "NotFound"),
             ("EndpointsReady", "True", "Ready"),
