@@ -72,6 +72,8 @@ async def world(cluster: ControlPlane) -> AsyncIterator[World]:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+    # TLS connections that were cut while they opened end a moment later, and want the loop for it.
+    await asyncio.sleep(0.2)
 
 
 @pytest.fixture(autouse=True)

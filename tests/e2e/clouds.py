@@ -10,18 +10,21 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import openstack
 import yaml
 from clusters import API_GROUPS, Cluster, Object, condition, owner
+from keystoneauth1 import exceptions
 
 CONTROL_PLANE = "openstackcontrolplanes"
 API_VERSION = "openstack.k8s.io/v1alpha1"
 INTERNAL_SERVICES = ("mariadb", "rabbitmq", "memcached")
 
 READY_SECONDS = 240
+TOKEN_SECONDS = 60
 
 # Every character that some quoting rule on the way (shell, INI, URL, SQL, YAML, oslo.config's $) has a meaning for.
 # Only ASCII: PyMySQL cannot send others.
@@ -114,10 +117,21 @@ class Cloud:
         self.connection = openstack.connect(load_yaml_config=False, load_envvars=False, **login, **auth)
 
     def token(self) -> str:
-        """A new token; proves that Keystone, its database, its keys and the password work."""
-        self.connection.session.invalidate()
-        token: str = self.connection.session.get_token()
-        return token
+        """A new token, as a user would get it now; proves that Keystone, its database, its keys and the password work.
+
+        Waits for a while: connections that a restart of the database has cut end with an error each, and a public
+        Service that was made again has another port.
+        """
+        end = time.monotonic() + TOKEN_SECONDS
+        while True:
+            self.log_in(self.clouds_yaml.parent)
+            try:
+                token: str = self.connection.session.get_token()
+                return token
+            except (exceptions.ConnectFailure, exceptions.RetriableConnectionFailure, exceptions.HttpServerError):
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.5)
 
     def openstack(self, *arguments: str) -> str:
         """Output of the openstack command on this machine."""

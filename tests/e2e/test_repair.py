@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from clouds import CONTROL_PLANE, Cloud
-from clusters import MANAGED, OPERATOR_NAMESPACE, Object, condition, is_ready, writes
+from clusters import MANAGED, OPERATOR_NAMESPACE, Object, condition, is_ready, owner, writes
 
 OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:openstack-operator"
 
@@ -113,7 +113,9 @@ def test_a_child_edited_by_hand_is_repaired(small_cloud: Cloud, kind: str) -> No
     _until_as_before(small_cloud, item)
     small_cloud.until_ready()
     after = _versions(small_cloud)
-    assert {key: uid for key, (uid, _) in after.items()} == {key: uid for key, (uid, _) in before.items()}
+    # A Job whose inputs were others for a moment has run for these, and again.
+    kept, found = ({key: uid for key, (uid, _) in all_.items() if key[0] != "Job"} for all_ in (before, after))
+    assert found == kept
     assert small_cloud.token()
 
 
@@ -130,6 +132,11 @@ def test_a_part_added_by_hand_to_a_configuration_is_taken_out(small_cloud: Cloud
         cluster.patch("configmaps", "keystone-config-data", namespace, {"data": {"keystone.conf.95-by-hand": None}})
 
 
+def _family(cloud: Cloud, kind: str, name: str) -> set[tuple[str, str]]:
+    """What an object owns."""
+    return {(child["kind"], child["metadata"]["name"]) for child in cloud.children() if owner(child) == (kind, name)}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_child_deleted_by_hand_is_made_again(small_cloud: Cloud, kind: str) -> None:
     small_cloud.until_ready()
@@ -137,6 +144,7 @@ def test_a_child_deleted_by_hand_is_made_again(small_cloud: Cloud, kind: str) ->
     # Of Secrets one without generated values; see the next test for those.
     item, before = _edited(small_cloud, kind), _versions(small_cloud)
     name, uid = item["metadata"]["name"], item["metadata"]["uid"]
+    family = _family(small_cloud, kind, name)
     cluster.delete(_resource(kind), name, namespace)
     cluster.until(
         _resource(kind), name, namespace,
@@ -146,11 +154,6 @@ def test_a_child_deleted_by_hand_is_made_again(small_cloud: Cloud, kind: str) ->
     after = _versions(small_cloud)
     changed = {key for key, (old, _) in before.items() if after.get(key, ("", ""))[0] != old}
     # What a custom resource owned goes and comes with it.
-    family = {
-        (child["kind"], child["metadata"]["name"])
-        for child in small_cloud.children()
-        if child["metadata"].get("ownerReferences", [{}])[0].get("name") == name
-    }
     assert changed - family == {(kind, name)}
     assert small_cloud.token()
 
@@ -251,8 +254,7 @@ def test_a_change_rolls_the_pods_that_read_it_and_no_others(small_cloud: Cloud) 
         small_cloud.until_ready()
         after = small_cloud.pods()
         assert {name for name in before if name not in after} == {name for name in before if "keystone-api" in name}
-        token = small_cloud.connection.session.auth.get_access(small_cloud.connection.session)
-        assert token is not None
+        assert small_cloud.token()
     finally:
         small_cloud.set(keystone={"token": {"expirationSeconds": 3600}})
     small_cloud.until_ready()
@@ -262,6 +264,7 @@ def test_a_killed_pod_comes_back(small_cloud: Cloud) -> None:
     """MariaDB, RabbitMQ and Memcached at once: the data is there, and nothing needs a person."""
     small_cloud.until_ready()
     cluster, namespace = small_cloud.cluster, small_cloud.namespace
+    assert small_cloud.token()
     user = small_cloud.connection.identity.create_user(name="kept", password="of-no-use-to-anybody")
     names = ("mariadb-0", "rabbitmq-0", "memcached-0")
     uids = {name: cluster.get("pods", name, namespace)["metadata"]["uid"] for name in names}

@@ -94,7 +94,11 @@ def test_hashes_do_not_depend_on_pythons_hash_seed() -> None:
 
     seen = {
         subprocess.run(
-            [sys.executable, "-c", program], check=True, capture_output=True, text=True, env={"PYTHONHASHSEED": seed}
+            [sys.executable, "-c", program],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
         ).stdout
         for seed in ("1", "2")
     }

@@ -22,6 +22,7 @@ import yaml
 from openstack_operator.kit import kinds as ours
 from openstack_operator.kit import names
 from openstack_operator.runtime import client, conditions, informer
+from openstack_operator.services import SERVICES
 
 Log = Callable[[str], None]
 
@@ -188,6 +189,9 @@ def environment(cloud: Cloud, path: list[Path]) -> dict[str, str]:
     }
 
 
+CONSOLE = "console: "
+"""What a line of the first VM's console starts with in the words of ``first_vm``."""
+
 # The external network of the embedded cloud: a range that only exists on this machine's br-ex.
 EXTERNAL_NETWORK = "172.24.4.0"
 EXTERNAL_PREFIX = 24
@@ -196,8 +200,32 @@ EXTERNAL_FIRST, EXTERNAL_LAST = "172.24.4.50", "172.24.4.249"
 """Floating addresses."""
 
 
-def first_vm(cloud: Cloud, image: Path, log: Log) -> str:
-    """Starts a VM on the cloud and waits until it answers; returns its floating address.
+def endpoints(cloud: Cloud) -> dict[str, str]:
+    """Public URL of each service that has one, by the service's name."""
+    found = {}
+    for service in SERVICES:
+        resource = service.kinds[0].resource
+        text = kubectl(
+            cloud, "-n", cloud.namespace, "get", resource.full_name, service.name, "-o", "json", check=False
+        )
+        url = json.loads(text).get("status", {}).get("publicUrl") if text else None
+        if url:
+            found[service.name] = str(url)
+    return found
+
+
+@dataclass(frozen=True)
+class FirstVM:
+    """A VM that answered."""
+
+    address: str
+    """Its floating address."""
+    console: tuple[str, ...]
+    """The last lines of its console."""
+
+
+def first_vm(cloud: Cloud, image: Path, log: Log) -> FirstVM:
+    """Starts a VM on the cloud and waits until it answers.
 
     Runs in a process of its own, because the OpenStack client library is large and only this stage needs it.
     """
@@ -220,7 +248,8 @@ def first_vm(cloud: Cloud, image: Path, log: Log) -> str:
         log(last)
     if process.wait() != 0:
         raise CloudError("the first VM does not answer: " + " | ".join(said[-8:]))
-    return last.rpartition(" ")[2]
+    console = tuple(line.removeprefix(CONSOLE) for line in said if line.startswith(CONSOLE))
+    return FirstVM(last.rpartition(" ")[2], console)
 
 
 def _client_environment(cloud: Cloud) -> dict[str, str]:

@@ -152,7 +152,7 @@ def main(image_file: Path, public_key: Path) -> None:
         time.sleep(0.3)
     console = connection.compute.get_server_console_output(server, length=8)
     for line in console["output"].splitlines()[-6:]:
-        say(f"console: {line}")
+        say(f"{cloud.CONSOLE}{line}")
     say(f"VM {VM} answers at {address}")
 
 

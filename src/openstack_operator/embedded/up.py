@@ -30,6 +30,7 @@ from openstack_operator.embedded import (
     progress,
     tools,
 )
+from openstack_operator.embedded.cloud import FirstVM
 from openstack_operator.runtime import errors
 
 A = TypeVar("A")
@@ -66,10 +67,11 @@ class Options:
 
 @dataclass
 class Result:
-    """What `up` leaves for the user: the cloud, and the VM's address once there is one."""
+    """What `up` leaves for the user: the cloud, its public endpoints, and the VM once there is one."""
 
     cloud: cloud.Cloud
-    address: str = ""
+    endpoints: dict[str, str] = field(default_factory=dict)
+    vm: FirstVM | None = None
 
 
 def run(options: Options) -> Result:
@@ -188,9 +190,10 @@ def cloud_on(target: cloud.Cloud, options: Options, shown: progress.Progress, gu
     if options.reaches("cloud"):
         with shown.stage("control plane") as stage:
             cloud.deploy(target, stage.log)
+            result.endpoints = cloud.endpoints(target)
     if options.reaches("vm"):
         with shown.stage("first VM") as stage:
-            result.address = cloud.first_vm(target, guest, stage.log)
+            result.vm = cloud.first_vm(target, guest, stage.log)
     return result
 
 
@@ -204,17 +207,17 @@ def embedded_cloud(options: Options, cluster: node.Node | None) -> cloud.Cloud:
 
 
 def last_words(result: Result) -> str:
-    """What a person does next."""
+    """Where things are, and what a person does next."""
     command = tools.quote(result.cloud.state / "bin" / "openstack-operator")
-    lines = [f'eval "$({command} env)"   # KUBECONFIG, OS_CLOUD, and a PATH with kubectl and openstack']
-    if not result.address:
-        return "\n".join([*lines, "openstack-operator status"])
-    key = result.cloud.key
-    return "\n".join(
-        [
-            *lines,
-            "openstack catalog list",
-            f"ssh -i {key} guest@{result.address}   # the first VM",
-            "openstack console log show vm1 | tail -5",
-        ]
-    )
+    lines = []
+    if result.endpoints:
+        width = max(map(len, result.endpoints))
+        lines += ["", "Endpoints:", *(f"  {name:{width}}  {url}" for name, url in result.endpoints.items())]
+    if vm := result.vm:
+        lines += ["", f"VM vm1 answers at {vm.address}; its console ends in:", *(f"  {line}" for line in vm.console)]
+    lines += ["", "Next:", f'  eval "$({command} env)"   # KUBECONFIG, OS_CLOUD, and a PATH with kubectl and openstack']
+    if result.endpoints:
+        lines += [f"  export OS_CLOUD=openstack   # login: {result.cloud.clouds_yaml}", "  openstack server list"]
+    if vm:
+        lines += [f"  ssh -i {result.cloud.key} guest@{vm.address}"]
+    return "\n".join([*lines, "  openstack-operator status"])
