@@ -156,3 +156,20 @@ async def test_entries_that_others_add_to_a_selector_or_to_configuration_are_tak
         await world.until(kinds.SERVICE, lambda item: item["spec"]["selector"] == selector, "db")
         await world.until(kinds.CONFIGMAP, lambda item: set(item["data"]) == {"my.cnf"}, "db-config-data")
         await world.until(kinds.SECRET, lambda item: set(item["data"]) == {"user", "password"}, "db-root")
+
+
+async def test_volumes_go_with_the_object_and_not_with_a_stateful_set_deleted_by_hand(world: Any) -> None:
+    async with world.operator("mariadb"):
+        await world.create(ours.MARIADB, "db", {})
+        item = await world.until_ready(ours.MARIADB, "db")
+
+        def is_owned(claim: Any) -> bool:
+            owners = (claim or {}).get("metadata", {}).get("ownerReferences", [])
+            return [(one["kind"], one["uid"]) for one in owners] == [("MariaDB", item["metadata"]["uid"])]
+
+        claim = await world.until(kinds.PVC, is_owned, "data-db-0")
+        await world.delete(kinds.STATEFULSET, "db")
+        await world.until_ready(ours.MARIADB, "db")
+        assert (await world.get(kinds.PVC, "data-db-0"))["metadata"]["uid"] == claim["metadata"]["uid"]
+        await world.patch(ours.MARIADB, "db", {"spec": {"storageRetention": "Retain"}})
+        await world.until(kinds.PVC, lambda claim: not claim["metadata"].get("ownerReferences"), "data-db-0")

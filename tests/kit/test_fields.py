@@ -30,6 +30,7 @@ SOURCES = config.NONE
 
 ELSEWHERE = {
     "databases": "controllers/test_mariadb.py and test_servers.py",
+    "storageRetention": "controllers/test_mariadb.py: the owner of the claims",
     "vhosts": "controllers/test_rabbitmq.py and test_servers.py",
     "credentials.database": "controllers/test_keystone.py",
     "adminPasswordSecretRef": "controllers/test_keystone.py",

@@ -205,9 +205,7 @@ def endpoints(cloud: Cloud) -> dict[str, str]:
     found = {}
     for service in SERVICES:
         resource = service.kinds[0].resource
-        text = kubectl(
-            cloud, "-n", cloud.namespace, "get", resource.full_name, service.name, "-o", "json", check=False
-        )
+        text = kubectl(cloud, "-n", cloud.namespace, "get", resource.full_name, service.name, "-o", "json", check=False)
         url = json.loads(text).get("status", {}).get("publicUrl") if text else None
         if url:
             found[service.name] = str(url)

@@ -42,3 +42,16 @@ def watch(resource: Resource) -> Watch:
             yield item["metadata"]["namespace"], item["metadata"]["name"]
 
     return Watch(kinds.STORAGECLASS, keys)
+
+
+def watch_claims(resource: Resource) -> Watch:
+    """A claim of a StatefulSet wakes the object that the StatefulSet belongs to; Kubernetes makes claims without an
+    owner."""
+
+    def keys(claim: Object, manager: Any) -> Iterable[Key]:
+        metadata = claim["metadata"]
+        key = metadata["namespace"], metadata.get("labels", {}).get("app.kubernetes.io/instance", "")
+        if manager.informer(resource).get(*key) is not None:
+            yield key
+
+    return Watch(kinds.PVC, keys)

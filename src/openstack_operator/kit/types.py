@@ -134,7 +134,7 @@ class Storage(Model):
     storage_class: ObjectName | None = None
     """Storage class; the cluster's default one when absent. Sets storageClassName of the PersistentVolumeClaim."""
     storage_retention: Literal["Retain", "Delete"] = "Delete"
-    """What happens to the volumes when the object is deleted. Delete removes the PersistentVolumeClaims."""
+    """What happens to the volumes when the object is deleted. Sets the owner of the PersistentVolumeClaims."""
 
 
 class PublicEndpoint(Model):

@@ -288,10 +288,9 @@ def stateful_set(
                 "spec": claim,
             }
         ]
-        spec["persistentVolumeClaimRetentionPolicy"] = {
-            "whenDeleted": storage.storage_retention,
-            "whenScaled": "Retain",
-        }
+        # Who deletes the StatefulSet by hand must not lose the data: what the user wants of the volumes when the whole
+        # object goes is done by ``apply_stateful_set``.
+        spec["persistentVolumeClaimRetentionPolicy"] = {"whenDeleted": "Retain", "whenScaled": "Retain"}
     return {"metadata": _head(pod, name), "spec": spec}
 
 
@@ -415,4 +414,18 @@ async def apply_stateful_set(scope: Scope[Any], body: Object, volume: Storage | 
         spec = {key: value for key, value in body["spec"].items() if key not in fixed}
         spec |= {key: present["spec"][key] for key in fixed if key in present["spec"] and key in body["spec"]}
         body = {**body, "spec": spec}
-    return await scope.apply(kinds.STATEFULSET, body)
+    item = await scope.apply(kinds.STATEFULSET, body)
+    if volume is not None:
+        await _own_claims(scope, item, is_owned=volume.storage_retention == "Delete")
+    return item
+
+
+async def _own_claims(scope: Scope[Any], stateful_set: Object, *, is_owned: bool) -> None:
+    """Makes the claims of a StatefulSet go with the object that asked for them, or outlive it."""
+    for template in stateful_set["spec"].get("volumeClaimTemplates", []):
+        prefix = f"{template['metadata']['name']}-{stateful_set['metadata']['name']}-"
+        for claim in scope.items(kinds.PVC):
+            metadata = claim["metadata"]
+            if metadata["name"].startswith(prefix) and metadata["name"].removeprefix(prefix).isdigit():
+                body = {"metadata": {"name": metadata["name"], "labels": template["metadata"]["labels"]}}
+                await scope.apply(kinds.PVC, body, owned=is_owned)

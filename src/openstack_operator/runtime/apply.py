@@ -110,7 +110,9 @@ class Children:
             encoded = {key: base64.b64encode(value.encode()).decode() for key, value in text.items()}
             body["data"] = {**body.get("data", {}), **encoded}
         metadata = {**body.get("metadata", {}), "namespace": owner["metadata"]["namespace"]}
-        metadata["annotations"] = {**metadata.get("annotations", {}), self._annotation: drift.digest(body)}
+        # A child that is owned no longer must be applied again, so that the reference goes.
+        fingerprint = drift.digest(body if owned else {"unowned": body})
+        metadata["annotations"] = {**metadata.get("annotations", {}), self._annotation: fingerprint}
         if owned:
             metadata["ownerReferences"] = [
                 {

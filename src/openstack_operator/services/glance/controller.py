@@ -120,11 +120,13 @@ CONTROLLER = Controller(
         built_in.SECRET,
         built_in.SERVICE,
         built_in.STATEFULSET,
+        built_in.PVC,
         built_in.JOB,
     ),
     watches=(
         pods.watch(kinds.GLANCE.kind),
         storage.watch(kinds.GLANCE),
+        storage.watch_claims(kinds.GLANCE),
         watches.referenced(kinds.KEYSTONE, kinds.GLANCE, "keystoneRef"),
         watches.referenced(kinds.MARIADB, kinds.GLANCE, "databaseRef"),
         watches.referenced(kinds.MEMCACHED, kinds.GLANCE, "memcachedRef"),

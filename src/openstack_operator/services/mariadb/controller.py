@@ -77,10 +77,11 @@ CONTROLLER = Controller(
         Step("DeploymentReady", ensure_server),
         Step("DatabasesReady", ensure_databases),
     ),
-    owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.STATEFULSET),
+    owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.STATEFULSET, built_in.PVC),
     watches=(
         grants.watch(kinds.MARIADB, "databases"),
         pods.watch(kinds.MARIADB.kind),
         storage.watch(kinds.MARIADB),
+        storage.watch_claims(kinds.MARIADB),
     ),
 )

@@ -181,10 +181,16 @@ CONTROLLER = Controller(
         built_in.CONFIGMAP,
         built_in.SERVICE,
         built_in.STATEFULSET,
+        built_in.PVC,
         built_in.DEPLOYMENT,
         built_in.DAEMONSET,
         built_in.PDB,
     ),
     # Labels of nodes decide which of them are gateways.
-    watches=(pods.watch(kinds.OVN_NETWORK.kind), storage.watch(kinds.OVN_NETWORK), Watch(built_in.NODE, _all)),
+    watches=(
+        pods.watch(kinds.OVN_NETWORK.kind),
+        storage.watch(kinds.OVN_NETWORK),
+        storage.watch_claims(kinds.OVN_NETWORK),
+        Watch(built_in.NODE, _all),
+    ),
 )

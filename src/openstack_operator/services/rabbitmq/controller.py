@@ -77,10 +77,11 @@ CONTROLLER = Controller(
         Step("DeploymentReady", ensure_server),
         Step("VhostsReady", ensure_vhosts),
     ),
-    owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.STATEFULSET),
+    owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.STATEFULSET, built_in.PVC),
     watches=(
         grants.watch(kinds.RABBITMQ, "vhosts"),
         pods.watch(kinds.RABBITMQ.kind),
         storage.watch(kinds.RABBITMQ),
+        storage.watch_claims(kinds.RABBITMQ),
     ),
 )

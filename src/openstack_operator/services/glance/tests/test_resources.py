@@ -56,11 +56,6 @@ def test_the_api_finds_its_file_and_the_paste_file_of_the_image_beside_it() -> N
             "3Gi",
         ),
         ({"storage_class": "fast"}, ("spec", "volumeClaimTemplates", 0, "spec", "storageClassName"), "fast"),
-        (
-            {"storage_retention": "Retain"},
-            ("spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted"),
-            "Retain",
-        ),
         ({"node_selector": {"a": "b"}}, ("spec", "template", "spec", "nodeSelector"), {"a": "b"}),
         ({"tolerations": ({"key": "k"},)}, ("spec", "template", "spec", "tolerations"), [{"key": "k"}]),
         (
