@@ -74,6 +74,8 @@ async def ensure(
     scope.facts[f"{fact}.file_url"] = file_url(values)
     scope.facts[f"{fact}.password"] = password
     scope.facts[f"{fact}.secret"] = secret
+    # Another server starts with nothing in it: Jobs that fill the schema run again (kit/jobs).
+    scope.facts[f"{fact}.server"] = item["metadata"]["uid"]
     await requests.ask(scope, kinds.MARIADB, mariadb, FIELD, {"name": schema, "secretRef": {"name": secret}})
     return secret
 

@@ -29,7 +29,8 @@ async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str) -> None:
     what it failed on (a database that was away) may be over. Raises ``errors.Waiting`` and ``errors.Unavailable``.
     """
     template = workloads.template(pod)
-    name = names.job(scope.name, task, drift.digest(template))
+    servers = sorted(str(value) for fact, value in scope.facts.items() if fact.endswith(".server"))
+    name = names.job(scope.name, task, drift.digest([template, servers]))
     for other in scope.children(kinds.JOB):
         metadata = other["metadata"]
         if metadata["labels"].get("app.kubernetes.io/component") == pod.component and metadata["name"] != name:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import ini
+from openstack_operator.kit import config, ini
 from openstack_operator.services.keystone.types import KeystoneSpec
 
 PORT = 5000
@@ -109,4 +109,35 @@ call("PATCH", [
     {"op": "replace", "path": "/data", "value": data},
 ])
 print(f"primary key {max(keys)}, {len(data)} keys")
+'''
+
+FLUSH_NAME = "flush.py"
+BOOTSTRAP_NAME = "bootstrap.sh"
+BOOTSTRAP = f"""\
+#!/bin/sh
+# Runs the command given, then empties the cache: what an earlier database held is no longer true.
+set -eu
+"$@"
+exec python3 {config.SCRIPTS}/{FLUSH_NAME} {config.MERGED}/keystone.conf
+"""
+
+FLUSH = '''\
+"""Empties the Memcached servers that keystone.conf names. usage: flush.py FILE
+
+One that does not answer is told about and skipped: it is empty when it comes back.
+"""
+import re
+import socket
+import sys
+
+with open(sys.argv[1]) as file:
+    servers = re.findall(r"(?m)^memcache_servers *= *(.*)$", file.read())[-1]
+for server in servers.split(","):
+    host, _, port = server.strip().rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=5) as link:
+            link.sendall(b"flush_all\\r\\n")
+            print(server, link.recv(16).decode().strip())
+    except OSError as problem:
+        print(server, problem)
 '''

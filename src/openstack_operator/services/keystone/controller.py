@@ -92,7 +92,13 @@ async def ensure_config(scope: Scope[KeystoneSpec]) -> None:
         [config.File("keystone.conf", files.ROWS, custom)],
         whole={wsgi.FILE: resources.uwsgi()},
         whole_secret={database.CLIENT_FILE: database.client_file(scope.facts["database.password"])},
-        scripts={wsgi.START_NAME: wsgi.START, commands.NAME: commands.SCRIPT, "rotate.py": files.ROTATE},
+        scripts={
+            wsgi.START_NAME: wsgi.START,
+            commands.NAME: commands.SCRIPT,
+            files.BOOTSTRAP_NAME: files.BOOTSTRAP,
+            files.FLUSH_NAME: files.FLUSH,
+            "rotate.py": files.ROTATE,
+        },
     )
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from openstack_operator.kit import commands, config, kinds, labels, names, releases, settings, workloads, wsgi
 from openstack_operator.runtime.client import Object
-from openstack_operator.services.keystone.config import CREDENTIAL_KEYS, FERNET_KEYS, PORT, schedule
+from openstack_operator.services.keystone.config import BOOTSTRAP_NAME, CREDENTIAL_KEYS, FERNET_KEYS, PORT, schedule
 from openstack_operator.services.keystone.types import KeystoneSpec
 
 UID = 42425
@@ -105,14 +105,20 @@ def bootstrap_pod(
         containers=(
             workloads.Container(
                 name="bootstrap",
-                command=commands.line(
-                    "keystone.cmd.manage:main",
-                    commands.Command((*program, "db_sync")),
-                    commands.Command(
-                        (*program, "bootstrap", *bootstrap),
-                        files={"OS_BOOTSTRAP_PASSWORD": f"{ADMIN_MOUNT}/password"},
+                command=(
+                    "sh",
+                    f"{config.SCRIPTS}/{BOOTSTRAP_NAME}",
+                    *commands.line(
+                        "keystone.cmd.manage:main",
+                        commands.Command((*program, "db_sync")),
+                        commands.Command(
+                            (*program, "bootstrap", *bootstrap),
+                            files={"OS_BOOTSTRAP_PASSWORD": f"{ADMIN_MOUNT}/password"},
+                        ),
                     ),
                 ),
+                # What the cache says of regions and users may be about an earlier database.
+                env={"OS_CACHE__ENABLED": "false"},
                 mounts=(*mounts, {"name": "admin", "mountPath": ADMIN_MOUNT, "readOnly": True}),
             ),
         ),

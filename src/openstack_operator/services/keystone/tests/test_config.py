@@ -65,4 +65,4 @@ def test_the_admins_password_is_not_in_the_bootstraps_command() -> None:
     command = " ".join(container["command"])
     assert "OS_BOOTSTRAP_PASSWORD" in command, "the name of the variable, which a file fills"
     assert "--bootstrap-password" not in command
-    assert [one["name"] for one in container.get("env", [])] == []
+    assert [one["name"] for one in container["env"]] == ["OS_CACHE__ENABLED"]
