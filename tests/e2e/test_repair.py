@@ -153,6 +153,9 @@ def test_a_child_deleted_by_hand_is_made_again(small_cloud: Cloud, kind: str) ->
     small_cloud.until_ready()
     after = _versions(small_cloud)
     changed = {key for key, (old, _) in before.items() if after.get(key, ("", ""))[0] != old}
+    if kind != "Job":
+        # Another database, other inputs: what fills it has run again.
+        changed = {key for key in changed if key[0] != "Job"}
     # What a custom resource owned goes and comes with it.
     assert changed - family == {(kind, name)}
     assert small_cloud.token()
