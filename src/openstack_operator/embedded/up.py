@@ -214,7 +214,7 @@ def last_words(result: Result) -> str:
         width = max(map(len, result.endpoints))
         lines += ["", "Endpoints:", *(f"  {name:{width}}  {url}" for name, url in result.endpoints.items())]
     if vm := result.vm:
-        lines += ["", f"VM vm1 answers at {vm.address}; its console ends in:", *(f"  {line}" for line in vm.console)]
+        lines += ["", f"VM vm1 answers at {vm.address}", "Its console ends in:", *(f"  {line}" for line in vm.console)]
     lines += ["", "Next:", f'  eval "$({command} env)"   # KUBECONFIG, OS_CLOUD, and a PATH with kubectl and openstack']
     if result.endpoints:
         lines += [f"  export OS_CLOUD=openstack   # login: {result.cloud.clouds_yaml}", "  openstack server list"]
