@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ipaddress
 import json
 import os
 import subprocess
@@ -19,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from openstack_operator.embedded import addresses
 from openstack_operator.kit import kinds as ours
 from openstack_operator.kit import names
 from openstack_operator.runtime import client, conditions, informer
@@ -179,24 +181,14 @@ def write_clouds_yaml(cloud: Cloud) -> None:
     cloud.clouds_yaml.write_text(text)
 
 
-def environment(cloud: Cloud, path: list[Path]) -> dict[str, str]:
-    """Variables with which kubectl, openstack and openstack-operator work from a shell."""
-    return {
-        "KUBECONFIG": str(cloud.kubeconfig),
-        "OS_CLIENT_CONFIG_FILE": str(cloud.clouds_yaml),
-        "OS_CLOUD": "openstack",
-        "PATH": ":".join([*(str(one) for one in path), "$PATH"]),
-    }
-
-
 CONSOLE = "console: "
 """What a line of the first VM's console starts with in the words of ``first_vm``."""
 
 # The external network of the embedded cloud: a range that only exists on this machine's br-ex.
-EXTERNAL_NETWORK = "172.24.4.0"
-EXTERNAL_PREFIX = 24
-EXTERNAL_GATEWAY = "172.24.4.1"
-EXTERNAL_FIRST, EXTERNAL_LAST = "172.24.4.50", "172.24.4.249"
+_EXTERNAL = ipaddress.ip_network(addresses.FLOATING_RANGE)
+EXTERNAL_NETWORK, EXTERNAL_PREFIX = str(_EXTERNAL.network_address), _EXTERNAL.prefixlen
+EXTERNAL_GATEWAY = str(_EXTERNAL[1])
+EXTERNAL_FIRST, EXTERNAL_LAST = str(_EXTERNAL[50]), str(_EXTERNAL[249])
 """Floating addresses."""
 
 
