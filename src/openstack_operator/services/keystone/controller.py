@@ -39,6 +39,9 @@ async def ensure_endpoints(scope: Scope[KeystoneSpec]) -> None:
 async def ensure_credentials(scope: Scope[KeystoneSpec]) -> None:
     """The admin's login exists, and keys for tokens and credentials."""
     name = names.admin_secret(scope.name)
+    if scope.get(built_in.SECRET, name) is not None:
+        # The login that is in use stays where users look for it, whatever is wrong with the next one.
+        scope.status["adminSecret"] = name
     field = "spec.adminPasswordSecretRef"
     password = await credentials.password(scope, name, scope.spec.admin_password_secret_ref, field)
     public = scope.facts["url.public"]
