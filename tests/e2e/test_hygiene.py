@@ -234,6 +234,9 @@ def test_the_kernel_agrees(pods: list[Object]) -> None:
                 continue
             seen.add(identifier)
             facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+            if facts["Name"].startswith("runc:["):
+                # An exec probe that is about to begin: the runtime drops its own rights before it becomes the command.
+                continue
             if "0" in facts["Uid"].split():
                 problems.append(f"{restricted[identifier]}: runs as root")
             if any(int(facts[kind], 16) for kind in ("CapEff", "CapPrm", "CapBnd", "CapInh", "CapAmb")):
