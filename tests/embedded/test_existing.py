@@ -31,6 +31,14 @@ def test_the_classes_that_are_not_default_are_named() -> None:
     ]
 
 
+async def test_a_vm_needs_a_node_that_somebody_chose(apiserver: apiserver_module.ControlPlane) -> None:
+    with pytest.raises(existing.ClusterError, match=r"no node has the label openstack\.k8s\.io/compute=true"):
+        await existing.check(apiserver.kubeconfig, guests=True)
+    with pytest.raises(existing.ClusterError) as refused:
+        await existing.check(apiserver.kubeconfig)
+    assert "no node" not in str(refused.value)
+
+
 async def test_missing_permissions_are_named(apiserver: apiserver_module.ControlPlane) -> None:
     from openstack_operator.runtime import client
 

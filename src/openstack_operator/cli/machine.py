@@ -30,6 +30,18 @@ def up(
         Optional[Path],  # noqa: UP045 - typer reads the annotation at run time
         typer.Option(exists=True, file_okay=False, help="Take the cluster's programs from here; build none."),
     ] = None,
+    operator_image: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads the annotation at run time
+        typer.Option(help="The operator's image where the nodes of a given cluster can pull it."),
+    ] = None,
+    image_registry: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads the annotation at run time
+        typer.Option(help="Registry of OpenStack's images: spec.images.registry of the control plane."),
+    ] = None,
+    image_prefix: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads the annotation at run time
+        typer.Option(help="What stands before their names: spec.images.prefix of the control plane."),
+    ] = None,
     until: Annotated[
         str, typer.Option(help="Stop after: packages, programs, images, cluster, operator, cloud or vm.")
     ] = "vm",
@@ -37,7 +49,7 @@ def up(
 ) -> None:
     """Bring up a cloud: on this machine with a Kubernetes of its own, or on a given cluster.
 
-    Needs root on Debian 12 or 13, or Ubuntu 24.04. The first run builds everything, about 15 minutes on two cores;
+    Needs root on Debian 12 or 13, or Ubuntu 24.04. The first run builds everything, about 11 minutes on two cores;
     later runs take what is built. May be interrupted and run again at any time. `openstack-operator down` undoes it.
     """
     from openstack_operator.embedded import up as embedded
@@ -55,6 +67,9 @@ def up(
             namespace=namespace,
             kubeconfig=kubeconfig,
             kubernetes_bin=kubernetes_bin,
+            operator_image=operator_image,
+            image_registry=image_registry,
+            image_prefix=image_prefix,
         )
     )
     print(embedded.last_words(result))

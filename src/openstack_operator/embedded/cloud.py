@@ -53,6 +53,10 @@ class Cloud:
     """Address in public URLs; None: the cluster decides."""
     external: bool = True
     """Whether the external network lives on this machine (the embedded cluster's br-ex)."""
+    operator_image: str | None = None
+    image_registry: str | None = None
+    image_prefix: str | None = None
+    """Where images come from; None: as the manifest and the operator's settings say."""
 
     @property
     def clouds_yaml(self) -> Path:
@@ -85,11 +89,13 @@ def install_operator(cloud: Cloud, log: Log, content: str = "") -> None:
     """
     manifest = cloud.source / "deploy" / "install.yaml"
     documents = list(yaml.safe_load_all(manifest.read_text()))
-    if content:
-        for document in documents:
-            if document["kind"] == "Deployment":
-                template = document["spec"]["template"]["metadata"]
-                template.setdefault("annotations", {})[IMAGE_CONTENT] = content
+    for document in documents:
+        if document["kind"] == "Deployment":
+            template = document["spec"]["template"]
+            if content:
+                template["metadata"].setdefault("annotations", {})[IMAGE_CONTENT] = content
+            if cloud.operator_image:
+                template["spec"]["containers"][0]["image"] = cloud.operator_image
     text = "---\n".join(yaml.safe_dump(document) for document in documents)
     kubectl(cloud, "apply", "--server-side", "--force-conflicts", "-f", "-", text=text)
     log("waiting for the operator's pod")
@@ -107,6 +113,9 @@ def manifest(cloud: Cloud) -> dict[str, Any]:
     if cloud.public_host:
         endpoint["host"] = cloud.public_host
     spec: dict[str, Any] = {"openstackRelease": cloud.release, "publicEndpoint": endpoint}
+    images = {"registry": cloud.image_registry, "prefix": cloud.image_prefix}
+    if any(images.values()):
+        spec["images"] = {name: value for name, value in images.items() if value}
     if cloud.external:
         spec["ovn"] = {
             "bridgeMappings": {"physnet1": "br-ex"},
@@ -209,7 +218,9 @@ class FirstVM:
     """A VM that answered."""
 
     address: str
-    """Its floating address."""
+    """Its floating address, or the one on its private network."""
+    is_reachable: bool
+    """Whether it answered from this machine; else its console said that it is up."""
     console: tuple[str, ...]
     """The last lines of its console."""
 
@@ -225,7 +236,8 @@ def first_vm(cloud: Cloud, image: Path, log: Log) -> FirstVM:
             check=True, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, "-m", "openstack_operator.embedded.first_vm", str(image), f"{cloud.key}.pub"],
+        [sys.executable, "-m", "openstack_operator.embedded.first_vm", str(image), f"{cloud.key}.pub",
+         *(["floating"] if cloud.external else [])],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env=_client_environment(cloud),
     )  # fmt: skip
@@ -237,9 +249,9 @@ def first_vm(cloud: Cloud, image: Path, log: Log) -> FirstVM:
         said.append(last)
         log(last)
     if process.wait() != 0:
-        raise CloudError("the first VM does not answer: " + " | ".join(said[-8:]))
+        raise CloudError("the first VM does not come up: " + " | ".join(said[-8:]))
     console = tuple(line.removeprefix(CONSOLE) for line in said if line.startswith(CONSOLE))
-    return FirstVM(last.rpartition(" ")[2], console)
+    return FirstVM(last.rpartition(" ")[2], cloud.external, console)
 
 
 def _client_environment(cloud: Cloud) -> dict[str, str]:

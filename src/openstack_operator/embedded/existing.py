@@ -13,6 +13,7 @@ from openstack_operator.runtime import client, errors
 
 OLDEST = (1, 30)
 
+COMPUTE, NETWORK = "openstack.k8s.io/compute", "openstack.k8s.io/network"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 # What the installation makes or changes, as (group, resource, verb).
@@ -33,8 +34,11 @@ class ClusterError(errors.OperatorError):
     """The cluster cannot be used; the message names everything that is missing."""
 
 
-async def check(kubeconfig: Path) -> None:
-    """Raises ClusterError with all that the cluster lacks, ApiUnreachableError where nobody answers."""
+async def check(kubeconfig: Path, *, guests: bool = False) -> None:
+    """Raises ClusterError with all that the cluster lacks, ApiUnreachableError where nobody answers.
+
+    ``guests``: whether a VM will be started, which takes a node for it.
+    """
     async with client.Client(client.Config.load(str(kubeconfig)), "openstack-operator-cli") as api:
         found = old_version(await api.request("GET", "/version"))
         if await is_allowed(api, "storage.k8s.io", "storageclasses", "list"):
@@ -42,6 +46,8 @@ async def check(kubeconfig: Path) -> None:
             found += missing_storage(classes["items"])
         else:
             found.append("no permission to list storageclasses.storage.k8s.io")
+        if guests:
+            found += await missing_nodes(api)
         for group, resource, verb in NEEDED:
             if not await is_allowed(api, group, resource, verb):
                 found.append(f"no permission to {verb} {resource}{f'.{group}' if group else ''}")
@@ -63,6 +69,19 @@ def missing_storage(classes: list[dict[str, Any]]) -> list[str]:
         return []
     names = ", ".join(c["metadata"]["name"] for c in classes) or "none at all"
     return [f"it has no default StorageClass (classes: {names}): annotate one with {DEFAULT_CLASS}=true"]
+
+
+async def missing_nodes(api: client.Client) -> list[str]:
+    """Guests run on nodes that somebody chose for them."""
+    if not await is_allowed(api, "", "nodes", "list"):
+        return ["no permission to list nodes"]
+    answer = await api.request("GET", "/api/v1/nodes", params={"labelSelector": f"{COMPUTE}=true"})
+    if answer["items"]:
+        return []
+    return [
+        f"no node has the label {COMPUTE}=true, which guests need: label one with it and with {NETWORK}=true, "
+        "or start no VM (--no-vm)"
+    ]
 
 
 async def is_allowed(api: client.Client, group: str, resource: str, verb: str) -> bool:

@@ -1,7 +1,11 @@
 """A first VM on a new cloud: image, flavor, networks, router, key pair, server, floating address.
 
-usage: python -m openstack_operator.embedded.first_vm IMAGE PUBLIC_KEY. Everything is found before it is made, so it may
-run again. The last line printed ends in the VM's address. A process of its own: ``cloud.first_vm`` starts it.
+usage: python -m openstack_operator.embedded.first_vm IMAGE PUBLIC_KEY [floating]. Everything is found before it is
+made, so it may run again. The last line printed ends in the VM's address. A process of its own: ``cloud.first_vm``
+starts it.
+
+Without ``floating`` there is no external network that this machine could reach: the VM is on a private network alone,
+and its console tells that it has its address, its metadata and an ssh server.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ IMAGE, FLAVOR, KEY = "tiny", "m1.tiny", "first-key"
 PRIVATE, PUBLIC, ROUTER = "private", "public", "router1"
 PRIVATE_RANGE = "10.77.0.0/24"
 ANSWER_SECONDS = 240
+READY = "=== guest ready"
+"""What the guest image prints when its address, its metadata and its ssh server are there."""
 
 
 def say(message: str) -> None:
@@ -47,9 +53,19 @@ def ensure_flavor(connection: Any) -> Any:
     )
 
 
+def ensure_private_network(connection: Any) -> tuple[Any, Any]:
+    network = connection.network
+    inside = network.find_network(PRIVATE) or network.create_network(name=PRIVATE)
+    subnet = network.find_subnet(PRIVATE) or network.create_subnet(
+        name=PRIVATE, network_id=inside.id, ip_version=4, cidr=PRIVATE_RANGE
+    )
+    return inside, subnet
+
+
 def ensure_networks(connection: Any) -> Any:
     """A private network behind a router on the external one; returns the private network."""
     network = connection.network
+    inside, subnet = ensure_private_network(connection)
     outside = network.find_network(PUBLIC) or network.create_network(
         name=PUBLIC,
         is_router_external=True,
@@ -65,10 +81,6 @@ def ensure_networks(connection: Any) -> Any:
         gateway_ip=cloud.EXTERNAL_GATEWAY,
         enable_dhcp=False,
         allocation_pools=[{"start": cloud.EXTERNAL_FIRST, "end": cloud.EXTERNAL_LAST}],
-    )
-    inside = network.find_network(PRIVATE) or network.create_network(name=PRIVATE)
-    subnet = network.find_subnet(PRIVATE) or network.create_subnet(
-        name=PRIVATE, network_id=inside.id, ip_version=4, cidr=PRIVATE_RANGE
     )
     router = network.find_router(ROUTER) or network.create_router(
         name=ROUTER, external_gateway_info={"network_id": outside.id}
@@ -132,29 +144,50 @@ def answers(address: str, port: int = 22) -> bool:
         return False
 
 
-def main(image_file: Path, public_key: Path) -> None:
+def wait_for_answer(connection: Any, server: Any, address: str) -> None:
+    """Returns once an ssh server greets at the address. Exits with the console's end if none does."""
+    say(f"server {VM} is ACTIVE, waiting for ssh on {address}")
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while not answers(address):
+        if time.monotonic() > deadline:
+            sys.exit(f"no answer from {address}; the console ends in: {console(connection, server)[-1500:]}")
+        time.sleep(0.3)
+
+
+def wait_for_console(connection: Any, server: Any) -> None:
+    """Returns once the guest says that it is ready. Exits with the console's end if it does not."""
+    say(f"server {VM} is ACTIVE, waiting for its console to say that it is up")
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while READY not in (text := console(connection, server)):
+        if time.monotonic() > deadline:
+            sys.exit(f"server {VM} does not come up; the console ends in: {text[-1500:]}")
+        time.sleep(1)
+
+
+def console(connection: Any, server: Any) -> str:
+    return str(connection.compute.get_server_console_output(server, length=40)["output"] or "")
+
+
+def main(image_file: Path, public_key: Path, *, is_floating: bool) -> None:
     connection = openstack.connect(app_name="openstack-operator")
     connection.authorize()
     with concurrent.futures.ThreadPoolExecutor() as pool:
         image = pool.submit(ensure_image, connection, image_file)
         flavor = pool.submit(ensure_flavor, connection)
         pool.submit(ensure_key, connection, public_key).result()
-        network = ensure_networks(connection)
+        network = ensure_networks(connection) if is_floating else ensure_private_network(connection)[0]
         ensure_rules(connection)
         server = ensure_server(connection, image.result(), flavor.result(), network)
-    address = ensure_floating_address(connection, server)
-    say(f"server {VM} is ACTIVE, waiting for ssh on {address}")
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while not answers(address):
-        if time.monotonic() > deadline:
-            console = connection.compute.get_server_console_output(server, length=20)
-            sys.exit(f"no answer from {address}; the console ends in: {console['output'][-1500:]}")
-        time.sleep(0.3)
-    console = connection.compute.get_server_console_output(server, length=8)
-    for line in console["output"].splitlines()[-6:]:
+    if is_floating:
+        address = ensure_floating_address(connection, server)
+        wait_for_answer(connection, server, address)
+    else:
+        address = next(iter(connection.network.ports(device_id=server.id))).fixed_ips[0]["ip_address"]
+        wait_for_console(connection, server)
+    for line in console(connection, server).splitlines()[-6:]:
         say(f"{cloud.CONSOLE}{line}")
-    say(f"VM {VM} answers at {address}")
+    say(f"VM {VM} {'answers' if is_floating else 'is up'} at {address}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), is_floating="floating" in sys.argv[3:])

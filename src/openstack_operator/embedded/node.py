@@ -31,6 +31,7 @@ from openstack_operator.embedded import (
     cgroups,
     commandlines,
     configuration,
+    existing,
     host,
     ledger,
     leftovers,
@@ -44,7 +45,7 @@ from openstack_operator.runtime import errors
 
 Log = Callable[[str], None]
 
-LABELS = {"openstack.k8s.io/compute": "true", "openstack.k8s.io/network": "true"}
+LABELS = {existing.COMPUTE: "true", existing.NETWORK: "true"}
 
 # Ended in this order: first who would start again what is ended next.
 KUBELET = ("kubelet",)

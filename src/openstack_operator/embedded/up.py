@@ -58,6 +58,9 @@ class Options:
     namespace: str = "openstack"
     kubeconfig: Path | None = None
     kubernetes_bin: Path | None = None
+    operator_image: str | None = None
+    image_registry: str | None = None
+    image_prefix: str | None = None
     where: paths.Paths = field(default_factory=paths.default)
 
     def reaches(self, stage: str) -> bool:
@@ -162,14 +165,14 @@ def on_given_cluster(options: Options, shown: progress.Progress) -> Result:
     """The user's cluster: checked, then used. Its images come from where its nodes get theirs."""
     assert options.kubeconfig is not None
     with shown.stage("check of the cluster"):
-        asyncio.run(existing.check(options.kubeconfig))
+        asyncio.run(existing.check(options.kubeconfig, guests=options.reaches("vm")))
     with shown.stage("kubectl") as stage:
         found = shutil.which("kubectl")
         kubectl = Path(found) if found else built_kubectl(options.where, stage.log)
     tools.write(options.where, kubectl, options.kubeconfig)
     target = cloud.Cloud(
         kubeconfig=options.kubeconfig, kubectl=kubectl, state=options.where.state, source=options.source,
-        name=options.name, namespace=options.namespace, release=options.release, external=False,
+        external=False, **_choices(options),
     )  # fmt: skip
     if not options.reaches("operator"):
         return Result(target)
@@ -201,9 +204,14 @@ def embedded_cloud(options: Options, cluster: node.Node | None) -> cloud.Cloud:
     programs_directory = cluster.programs if cluster else Path()
     return cloud.Cloud(
         kubeconfig=options.where.kubeconfig, kubectl=programs_directory / "kubectl", state=options.where.state,
-        source=options.source, name=options.name, namespace=options.namespace, release=options.release,
-        public_host=addresses.NODE_ADDRESS,
+        source=options.source, public_host=addresses.NODE_ADDRESS, **_choices(options),
     )  # fmt: skip
+
+
+def _choices(options: Options) -> dict[str, Any]:
+    """What the user says of the cloud, on any cluster."""
+    names = ("name", "namespace", "release", "operator_image", "image_registry", "image_prefix")
+    return {name: getattr(options, name) for name in names}
 
 
 def last_words(result: Result) -> str:
@@ -214,10 +222,11 @@ def last_words(result: Result) -> str:
         width = max(map(len, result.endpoints))
         lines += ["", "Endpoints:", *(f"  {name:{width}}  {url}" for name, url in result.endpoints.items())]
     if vm := result.vm:
-        lines += ["", f"VM vm1 answers at {vm.address}", "Its console ends in:", *(f"  {line}" for line in vm.console)]
+        place = f"answers at {vm.address}" if vm.is_reachable else f"is up at {vm.address}, on its private network"
+        lines += ["", f"VM vm1 {place}", "Its console ends in:", *(f"  {line}" for line in vm.console)]
     lines += ["", "Next:", f'  eval "$({command} env)"   # KUBECONFIG, OS_CLOUD, and a PATH with kubectl and openstack']
     if result.endpoints:
         lines += [f"  export OS_CLOUD=openstack   # login: {result.cloud.clouds_yaml}", "  openstack server list"]
-    if vm:
+    if vm and vm.is_reachable:
         lines += [f"  ssh -i {result.cloud.key} guest@{vm.address}"]
     return "\n".join([*lines, "  openstack-operator status"])
