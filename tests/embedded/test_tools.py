@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from openstack_operator import __version__
-from openstack_operator.embedded import paths, tools
+from openstack_operator.embedded import down, paths, tools
 from openstack_operator.runtime import errors
 
 NASTY = 'it\'s a "dir" with $HOME, `id` and spaces'
@@ -79,3 +79,15 @@ def test_a_kubectl_found_where_we_put_it_is_kept(where: paths.Paths, tmp_path: P
 def test_a_machine_without_a_cloud_is_told_what_to_run(where: paths.Paths) -> None:
     with pytest.raises(errors.OperatorError, match=r"run \./up"):
         tools.variables(where)
+
+
+def test_down_forgets_a_given_cluster_and_touches_nothing_else(where: paths.Paths, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    tools.write(where, tmp_path / "kubectl", kubeconfig)
+    (where.state / "clouds.yaml").touch()
+    (where.state / "mine").touch()
+    assert str(kubeconfig) in down.run(where=where, keep_data=True)
+    assert where.tools.is_dir()
+    assert str(kubeconfig) in down.run(where=where)
+    assert [one.name for one in where.state.iterdir()] == ["mine"]
+    assert down.run(where=where) == "there is nothing to take down"

@@ -81,5 +81,5 @@ def down(
     """Remove what `up` made on this machine: cluster, guests, network, data. Built things stay in the cache."""
     from openstack_operator.embedded import down as embedded
 
-    if not embedded.run(keep_data=keep_data):
-        print("there is nothing to take down")
+    if said := embedded.run(keep_data=keep_data):
+        print(said)
