@@ -26,7 +26,7 @@ def run(*, keep_data: bool = False, where: paths.Paths | None = None) -> str:
 
 
 def forget_given_cluster(where: paths.Paths, *, keep_data: bool) -> str:
-    """Removes the commands, the login and the key that `up --kubeconfig` wrote. What else is there was not made by us."""
+    """Removes the commands, the login and the key that `up --kubeconfig` wrote, and nothing else."""
     try:
         kubeconfig = json.loads((where.state / tools.RECORD).read_text())["KUBECONFIG"]
     except FileNotFoundError:
