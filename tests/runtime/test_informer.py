@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+import structlog
 import toyland
 
 from openstack_operator.runtime import client, informer, kinds
@@ -68,6 +70,27 @@ async def test_a_watch_that_goes_silent_is_given_up(world: Any, proxy: Any) -> N
         await config_map(world, "a", k="1")
         await cached(cache, world, "a", {"k": "1"})
         proxy.hang()
+        await config_map(world, "a", k="2")
+        await cached(cache, world, "a", {"k": "2"})
+    assert lists(world) == 1
+
+
+async def test_silence_is_no_trouble_and_a_server_that_does_not_answer_is(
+    world: Any, proxy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = structlog.testing.LogCapture()
+    every_level = structlog.wrap_logger(
+        structlog.PrintLogger(), processors=[capture], wrapper_class=structlog.make_filtering_bound_logger(0)
+    )
+    monkeypatch.setattr(informer, "log", every_level)
+    async with caching(world, proxy.url, silence=1.2) as cache:
+        await config_map(world, "a", k="1")
+        await cached(cache, world, "a", {"k": "1"})
+        await toyland.eventually(lambda: len(capture.entries) == 2, "two silent watches were opened anew")
+        assert [entry["log_level"] for entry in capture.entries] == ["debug", "debug"]
+        proxy.is_refusing = True
+        await toyland.eventually(lambda: capture.entries[-1]["log_level"] == "warning", "a warning")
+        proxy.is_refusing = False
         await config_map(world, "a", k="2")
         await cached(cache, world, "a", {"k": "2"})
     assert lists(world) == 1
