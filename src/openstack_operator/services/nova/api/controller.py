@@ -15,7 +15,7 @@ from openstack_operator.services.nova.resources import DEFAULTS
 async def ensure_endpoints(scope: Scope[NovaAPISpec]) -> None:
     """The Services exist and the URLs are known."""
     pod = resources.pod(scope.name, scope.spec, config.NONE)
-    internal, public = await endpoints.ensure(scope, pod, files.PORT, scope.spec.public_endpoint)
+    internal, public = await endpoints.ensure(scope, pod, files.PORT, scope.spec.public_endpoint, name=scope.name)
     scope.status["internalUrl"], scope.status["publicUrl"] = f"{internal}/v2.1", f"{public}/v2.1"
 
 

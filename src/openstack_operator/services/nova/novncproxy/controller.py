@@ -14,8 +14,9 @@ from openstack_operator.services.nova.novncproxy.types import KIND, NovaNoVNCPro
 async def ensure_endpoints(scope: Scope[NovaNoVNCProxySpec]) -> None:
     """The Services exist and the URLs are known."""
     pod = resources.pod(scope.name, scope.spec, config.NONE)
-    wanted = scope.spec.public_endpoint
-    internal, public = await endpoints.ensure(scope, pod, files.PORT, wanted, port_name="novnc")
+    internal, public = await endpoints.ensure(
+        scope, pod, files.PORT, scope.spec.public_endpoint, name=scope.name, port_name="novnc"
+    )
     scope.status["internalUrl"], scope.status["publicUrl"] = f"{internal}/{files.PAGE}", f"{public}/{files.PAGE}"
 
 
