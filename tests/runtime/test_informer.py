@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import structlog
-import toyland
 
+import watching
 from openstack_operator.runtime import client, informer, kinds
 
 
@@ -41,7 +41,7 @@ async def cached(cache: Any, world: Any, name: str, data: Any) -> None:
     def is_so() -> bool:
         return (cache.get(world.namespace, name) or {}).get("data") == data
 
-    await toyland.eventually(is_so, f"{name} is {data}")
+    await watching.eventually(is_so, f"{name} is {data}")
 
 
 def lists(world: Any) -> int:
@@ -86,10 +86,10 @@ async def test_silence_is_no_trouble_and_a_server_that_does_not_answer_is(
     async with caching(world, proxy.url, silence=1.2) as cache:
         await config_map(world, "a", k="1")
         await cached(cache, world, "a", {"k": "1"})
-        await toyland.eventually(lambda: len(capture.entries) == 2, "two silent watches were opened anew")
+        await watching.eventually(lambda: len(capture.entries) == 2, "two silent watches were opened anew")
         assert [entry["log_level"] for entry in capture.entries] == ["debug", "debug"]
         proxy.is_refusing = True
-        await toyland.eventually(lambda: capture.entries[-1]["log_level"] == "warning", "a warning")
+        await watching.eventually(lambda: capture.entries[-1]["log_level"] == "warning", "a warning")
         proxy.is_refusing = False
         await config_map(world, "a", k="2")
         await cached(cache, world, "a", {"k": "2"})
