@@ -6,6 +6,7 @@ The programs come from OPENSTACK_OPERATOR_KUBERNETES_BIN (a directory) or are bu
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,9 @@ import pytest
 
 from openstack_operator.embedded import apiserver as apiserver_module
 from openstack_operator.embedded import paths, programs
+
+# For what several folders of tests import: watching.py.
+sys.path.insert(0, str(Path(__file__).parent))
 
 ControlPlane = apiserver_module.ControlPlane
 

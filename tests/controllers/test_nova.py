@@ -137,6 +137,8 @@ async def test_a_nova_rolls_out_to_its_computes(world: Any) -> None:
         assert nova_api["spec"]["replicas"] == 2
         assert nova_api["spec"]["customServiceConfig"] == "[DEFAULT]\ndebug = true\n"
         assert set(nova_api["spec"]["registeredCells"]) == {"cell1"}
+        assert nova_api["status"]["internalUrl"] == f"http://nova-api.{world.namespace}.svc:8774/v2.1"
+        assert await world.names(kinds.SERVICE) == ["nova-api", "nova-cell1-novncproxy", "nova-metadata"]
         cell = await world.get(ours.NOVA_CELL, "nova-cell1")
         assert cell["spec"]["cellDatabaseSecretRef"] == {"name": "nova-cell1-db"}
         assert cell["spec"]["messagingSecretRef"] == {"name": "nova-cell1-mq"}

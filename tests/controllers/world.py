@@ -12,24 +12,16 @@ from typing import Any
 
 import kubelet
 
+import watching
 from openstack_operator.cli import run
 from openstack_operator.embedded.apiserver import ControlPlane
 from openstack_operator.kit import credentials, labels
 from openstack_operator.kit import kinds as ours
-from openstack_operator.runtime import client, conditions, controller, errors, kinds, manager
+from openstack_operator.runtime import client, conditions, controller, kinds, manager
 
 Object = dict[str, Any]
 TIMEOUT_SECONDS = 30
 HASH = "openstack.k8s.io/config-hash"
-
-
-async def eventually(condition: Callable[[], Any], what: str, seconds: float = TIMEOUT_SECONDS) -> Any:
-    """Waits for a condition on the memory of this process; of the cluster, `World.until` asks by a watch."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        await asyncio.sleep(0.005)
-    return value
 
 
 def decoded(secret: Object | None) -> dict[str, str]:
@@ -82,12 +74,7 @@ class World:
         await self.api.delete(resource, name, self.namespace)
 
     async def find(self, resource: kinds.Resource, name: str) -> Object | None:
-        try:
-            return await self.api.get(resource, name, self.namespace)
-        except errors.ApiError as problem:
-            if problem.status == 404:
-                return None
-            raise
+        return await watching.find(self.api, resource, self.namespace, name)
 
     async def get(self, resource: kinds.Resource, name: str) -> Object:
         return await self.api.get(resource, name, self.namespace)
@@ -103,27 +90,7 @@ class World:
 
     async def until(self, resource: kinds.Resource, is_met: Callable[[Object | None], Any], name: str) -> Any:
         """Watches one object until the condition (of the object, None when there is none) is true; returns it."""
-        selectors = {"fieldSelector": f"metadata.name={name}"}
-        item: Object | None = None
-        try:
-            async with asyncio.timeout(self.seconds):
-                while True:
-                    async for page in self.api.list_pages(resource, self.namespace, selectors):
-                        item = next(iter(page["items"]), None)
-                    if is_met(item):
-                        return item
-                    version = page["metadata"]["resourceVersion"]
-                    stream = self.api.watch(resource, self.namespace, selectors, version)
-                    async with contextlib.aclosing(stream):
-                        async for event in stream:
-                            if event["type"] == "BOOKMARK":
-                                continue
-                            item = None if event["type"] == "DELETED" else event["object"]
-                            if is_met(item):
-                                return item
-        except TimeoutError:
-            status = (item or {}).get("status")
-            raise AssertionError(f"{resource.kind} {name} never came to it: {status if status else item}") from None
+        return await watching.until(self.api, resource, self.namespace, name, is_met, self.seconds)
 
     async def until_condition(
         self, resource: kinds.Resource, name: str, kind: str, status: str = "True", reason: str = "", text: str = ""
@@ -223,7 +190,7 @@ class World:
             )
             operator = Operator(self, running, asyncio.ensure_future(running.run(handle_signals=False)))
             try:
-                await eventually(lambda: running.started.is_set() or operator.task.done(), "caches synced")
+                await watching.eventually(lambda: running.started.is_set() or operator.task.done(), "caches synced")
                 yield operator
             finally:
                 running.stop()
@@ -263,4 +230,4 @@ class Operator:
                 quiet_since = time.monotonic()
             return time.monotonic() - quiet_since > 0.15
 
-        await eventually(is_settled, "the operator is quiet")
+        await watching.eventually(is_settled, "the operator is quiet")

@@ -379,3 +379,21 @@ async def test_a_service_that_is_disabled_goes_and_comes_back(world: Any) -> Non
         assert await world.find(ours.PLACEMENT, "placement") is not None
         await world.patch(ours.CONTROL_PLANE, "cloud", {"spec": {"glance": {"enabled": True}}})
         await world.until(ours.GLANCE, lambda item: item is not None, "glance")
+
+
+async def test_a_schema_of_another_service_is_not_taken_over_though_the_names_begin_alike(world: Any) -> None:
+    """`glance2-db` is no Secret of `glance`, though it begins like one."""
+    entry = {"name": "glance", "secretRef": {"name": "glance2-db"}}
+    async with world.operator("glance", "placement") as operator:
+        await surroundings(world)
+        await world.create(ours.PLACEMENT, "glance2", {})
+        await world.until(kinds.SECRET, lambda item: item is not None, "glance2-db")
+        await world.patch(ours.MARIADB, "mariadb", {"spec": {"databases": [entry]}})
+        await operator.settle()
+        await world.create(ours.GLANCE, "glance", {})
+        item = await world.until_condition(ours.GLANCE, "glance", "DatabaseReady", "False", "NameInUse")
+        message = "MariaDB mariadb: spec.databases 'glance' belongs to Placement glance2: rename one of the two"
+        assert condition(item, "DatabaseReady")[2] == message
+        assert entry in (await world.get(ours.MARIADB, "mariadb"))["spec"]["databases"]
+        await world.patch(ours.MARIADB, "mariadb", {"spec": {"databases": []}})
+        await world.until_condition(ours.GLANCE, "glance", "DatabaseReady", "False", "NotGranted")

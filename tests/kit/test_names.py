@@ -57,3 +57,8 @@ def test_long_names_that_differ_at_the_end_only_stay_apart() -> None:
 def test_names_of_instances_of_the_allowed_length_are_never_cut(instance: str) -> None:
     assert names.workload(instance, "fernet-rotate") == f"{instance}-fernet-rotate"
     assert names.config_secrets(instance) == f"{instance}-config-secrets"
+
+
+def test_a_database_has_a_name_that_sql_takes_without_quotes() -> None:
+    assert names.schema("image-store") == "image_store"
+    assert names.schema("nova-2", "cell1") == "nova_2_cell1"

@@ -13,8 +13,8 @@ from typing import Any
 import aiohttp
 import pytest
 import toy
-import toyland
 
+import watching
 from openstack_operator.embedded.apiserver import free_ports
 from openstack_operator.runtime import controller, kinds, lease, manager
 
@@ -60,7 +60,7 @@ async def test_an_operator_starts_before_its_api_server_can_be_reached(world: An
     proxy.is_refusing = True
 
     async def heal() -> None:
-        await toyland.eventually(lambda: proxy.connections >= 8)
+        await watching.eventually(lambda: proxy.connections >= 8)
         proxy.is_refusing = False
 
     healing = asyncio.ensure_future(heal())
@@ -85,7 +85,7 @@ async def test_a_pass_cut_off_from_the_api_server_is_made_again(world: Any, prox
         proxy.cut()
         proceed.set()
         before = proxy.connections
-        await toyland.eventually(lambda: proxy.connections >= before + 4)
+        await watching.eventually(lambda: proxy.connections >= before + 4)
         proxy.is_refusing = False
         await world.until_ready()
 

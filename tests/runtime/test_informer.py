@@ -7,8 +7,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-import toyland
+import pytest
+import structlog
 
+import watching
 from openstack_operator.runtime import client, informer, kinds
 
 
@@ -39,7 +41,7 @@ async def cached(cache: Any, world: Any, name: str, data: Any) -> None:
     def is_so() -> bool:
         return (cache.get(world.namespace, name) or {}).get("data") == data
 
-    await toyland.eventually(is_so, f"{name} is {data}")
+    await watching.eventually(is_so, f"{name} is {data}")
 
 
 def lists(world: Any) -> int:
@@ -68,6 +70,27 @@ async def test_a_watch_that_goes_silent_is_given_up(world: Any, proxy: Any) -> N
         await config_map(world, "a", k="1")
         await cached(cache, world, "a", {"k": "1"})
         proxy.hang()
+        await config_map(world, "a", k="2")
+        await cached(cache, world, "a", {"k": "2"})
+    assert lists(world) == 1
+
+
+async def test_silence_is_no_trouble_and_a_server_that_does_not_answer_is(
+    world: Any, proxy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = structlog.testing.LogCapture()
+    every_level = structlog.wrap_logger(
+        structlog.PrintLogger(), processors=[capture], wrapper_class=structlog.make_filtering_bound_logger(0)
+    )
+    monkeypatch.setattr(informer, "log", every_level)
+    async with caching(world, proxy.url, silence=1.2) as cache:
+        await config_map(world, "a", k="1")
+        await cached(cache, world, "a", {"k": "1"})
+        await watching.eventually(lambda: len(capture.entries) == 2, "two silent watches were opened anew")
+        assert [entry["log_level"] for entry in capture.entries] == ["debug", "debug"]
+        proxy.is_refusing = True
+        await watching.eventually(lambda: capture.entries[-1]["log_level"] == "warning", "a warning")
+        proxy.is_refusing = False
         await config_map(world, "a", k="2")
         await cached(cache, world, "a", {"k": "2"})
     assert lists(world) == 1

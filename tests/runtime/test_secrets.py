@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import toy
-import toyland
 
+import watching
 from openstack_operator.runtime import conditions, kinds
 
 
@@ -80,11 +80,11 @@ async def test_a_secret_outside_the_selected_ones_is_watched_alone_and_not_any_l
         for name in ("one", "two"):
             await world.patch(toy.RESOURCE, name, {"spec": {"secret": "yours"}})
             await world.until_ready(name)
-        await toyland.eventually(lambda: followed(operator) == {"yours": 2})
+        await watching.eventually(lambda: followed(operator) == {"yours": 2})
         await world.delete(toy.RESOURCE, "one")
         await world.until(toy.RESOURCE, lambda item: item is None)
         await world.patch(toy.RESOURCE, "two", {"spec": {"secret": None}})
-        await toyland.eventually(lambda: followed(operator) == {})
+        await watching.eventually(lambda: followed(operator) == {})
 
 
 def followed(operator: Any) -> dict[str, int]:

@@ -7,27 +7,18 @@ import asyncio
 import contextlib
 import dataclasses
 import itertools
-import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import toy
 
+import watching
 from openstack_operator.embedded.apiserver import ControlPlane
 from openstack_operator.runtime import client, conditions, controller, kinds, manager
 
 Object = dict[str, Any]
 TIMEOUT_SECONDS = 20
-
-
-async def eventually(condition: Callable[[], Any], what: str = "", seconds: float = TIMEOUT_SECONDS) -> Any:
-    """Waits for a condition on the operator's own memory; of the cluster, `World.until` asks by a watch."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"never happened: {what or condition}"
-        await asyncio.sleep(0.005)
-    return value
 
 
 def install_toys(control_plane: ControlPlane) -> None:
@@ -71,41 +62,13 @@ class World:
         await self.api.delete(resource, name, self.namespace)
 
     async def find(self, resource: kinds.Resource, name: str = "one") -> Object | None:
-        try:
-            return await self.api.get(resource, name, self.namespace)
-        except client.errors.ApiError as problem:
-            if problem.status == 404:
-                return None
-            raise
+        return await watching.find(self.api, resource, self.namespace, name)
 
     async def until(
-        self,
-        resource: kinds.Resource,
-        condition: Callable[[Object | None], Any],
-        name: str = "one",
+        self, resource: kinds.Resource, condition: Callable[[Object | None], Any], name: str = "one"
     ) -> Any:
-        """Watches one object until the condition (of the object, None when there is none) is true; returns the
-        object."""
-        selectors = {"fieldSelector": f"metadata.name={name}"}
-        item: Object | None = None
-        try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
-                while True:
-                    async for page in self.api.list_pages(resource, self.namespace, selectors):
-                        item = next(iter(page["items"]), None)
-                    if condition(item):
-                        return item
-                    version = page["metadata"]["resourceVersion"]
-                    stream = self.api.watch(resource, self.namespace, selectors, version)
-                    async with contextlib.aclosing(stream):
-                        async for event in stream:
-                            if event["type"] == "BOOKMARK":
-                                continue
-                            item = None if event["type"] == "DELETED" else event["object"]
-                            if condition(item):
-                                return item
-        except TimeoutError:
-            raise AssertionError(f"{resource.kind} {name} never came to it: {item}") from None
+        """Watches one object until the condition (of the object, None when there is none) is true; returns it."""
+        return await watching.until(self.api, resource, self.namespace, name, condition, TIMEOUT_SECONDS)
 
     async def until_ready(self, name: str = "one", status: str = "True", reason: str = "") -> Object:
         """Waits for Ready with a status and a reason for the present generation."""
@@ -169,7 +132,7 @@ class Operator:
     task: asyncio.Task[None]
 
     async def until_synced(self) -> None:
-        await eventually(lambda: self.manager.started.is_set() or self.task.done(), "caches synced")
+        await watching.eventually(lambda: self.manager.started.is_set() or self.task.done(), "caches synced")
 
     async def settle(self, seconds: float = TIMEOUT_SECONDS) -> None:
         """Returns when the operator has seen everything that was done so far and has nothing left to do now.
@@ -192,8 +155,8 @@ class Operator:
                 item = informer.get(self.world.namespace, "mark")
                 return item is not None and item["metadata"].get("labels", {}).get("mark") == mark
 
-            await eventually(is_seen, f"mark in {resource.kind}")
-        await eventually(self.is_quiet, "nothing left to do", seconds)
+            await watching.eventually(is_seen, f"mark in {resource.kind}")
+        await watching.eventually(self.is_quiet, "nothing left to do", seconds)
 
     def is_quiet(self) -> bool:
         queues = [runner.queue for runner in self.manager.runners]

@@ -12,33 +12,39 @@ from openstack_operator.runtime.controller import Scope
 
 
 async def ensure(
-    scope: Scope[Any], pod: workloads.Pod, port: int, wanted: PublicEndpoint | None, *, port_name: str = "api"
+    scope: Scope[Any],
+    pod: workloads.Pod,
+    port: int,
+    wanted: PublicEndpoint | None,
+    *,
+    name: str = "",
+    port_name: str = "api",
 ) -> tuple[str, str]:
-    """Makes the internal Service and, unless the type is ClusterIP, the public one; returns both base URLs without a
-    path.
+    """Makes the internal Service (called ``name``, by default `<instance>-api`) and, unless the type is ClusterIP, the
+    public one; returns both base URLs without a path.
 
     Raises ``errors.Waiting`` while a load balancer has no address or no node has one.
     """
     public = wanted or PublicEndpoint()
-    internal = names.api_service(scope.name)
+    internal = name or names.api_service(scope.name)
     await scope.apply(kinds.SERVICE, workloads.service(pod, internal, {port_name: port}))
     internal_url = f"http://{names.dns(internal, scope.namespace)}:{port}"
-    name = names.public_service(scope.name)
+    external = names.public_service(scope.name)
     if public.type == "ClusterIP":
-        await scope.delete(kinds.SERVICE, name)
+        await scope.delete(kinds.SERVICE, external)
         return internal_url, f"http://{public.host}:{port}" if public.host else internal_url
     service = await scope.apply(
         kinds.SERVICE,
-        workloads.service(pod, name, {port_name: port}, kind=public.type, node_port=public.node_port),
+        workloads.service(pod, external, {port_name: port}, kind=public.type, node_port=public.node_port),
     )
     if public.type == "NodePort":
         node_port = service["spec"]["ports"][0].get("nodePort")
         if not node_port:
-            raise errors.Waiting("NoNodePort", f"Service {scope.namespace}/{name} has no node port yet")
+            raise errors.Waiting("NoNodePort", f"Service {scope.namespace}/{external} has no node port yet")
         return internal_url, f"http://{_bracketed(public.host or _node_address(scope))}:{node_port}"
     address = public.host or _balancer_address(service)
     if not address:
-        raise errors.Waiting("NoLoadBalancer", f"Service {scope.namespace}/{name} has no load balancer address yet")
+        raise errors.Waiting("NoLoadBalancer", f"Service {scope.namespace}/{external} has no load balancer address yet")
     return internal_url, f"http://{_bracketed(address)}:{port}"
 
 

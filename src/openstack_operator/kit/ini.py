@@ -66,8 +66,8 @@ def computed(
     return Row(section, option, origin, function, secret)
 
 
-def keystone_client(section: str, *, user: str = "service_user") -> tuple[Row, ...]:
-    """The rows of a keystoneauth section that logs in as the service's own user."""
+def login(section: str, *, user: str = "service_user") -> tuple[Row, ...]:
+    """The rows of a keystoneauth section that gets tokens as the service's own user, and asks for no endpoint."""
     return (
         fixed(section, "auth_type", "password", "service users log in with a password"),
         fact(section, "auth_url", "identity.url"),
@@ -76,8 +76,13 @@ def keystone_client(section: str, *, user: str = "service_user") -> tuple[Row, .
         fixed(section, "project_name", "service", "the project of all service users"),
         fixed(section, "user_domain_name", "Default", "the domain of all service users"),
         fixed(section, "project_domain_name", "Default", "the domain of the service project"),
-        spec(section, "region_name", "region"),
     )
+
+
+def keystone_client(section: str, *, user: str = "service_user") -> tuple[Row, ...]:
+    """The rows of a keystoneauth section that logs in as the service's own user and looks for an endpoint in the
+    catalogue."""
+    return (*login(section, user=user), spec(section, "region_name", "region"))
 
 
 def authtoken(service_type: str) -> tuple[Row, ...]:

@@ -56,8 +56,18 @@ def public_service(instance: str) -> str:
     return join(instance, "public")
 
 
+def members_service(instance: str) -> str:
+    """The headless Service that gives each pod of a StatefulSet its stable name."""
+    return join(instance, "members")
+
+
 def database_secret(instance: str, database: str = "") -> str:
     return join(instance, database, "db")
+
+
+def schema(*parts: str) -> str:
+    """A database and its user: names of objects have no underscore, so two never become one."""
+    return "_".join(parts).replace("-", "_")
 
 
 def messaging_secret(instance: str, vhost: str = "") -> str:

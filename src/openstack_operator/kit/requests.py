@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from openstack_operator.kit import credentials
-from openstack_operator.runtime import conditions, errors, kinds
+from openstack_operator.runtime import apply, conditions, errors, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope
 from openstack_operator.runtime.kinds import Resource
@@ -38,12 +38,11 @@ async def ask(scope: Scope[Any], resource: Resource, server_name: str, field: st
     listed = [other for other in item["spec"].get(field, []) if other["name"] == name]
     if listed != [entry]:
         # Two askers of one name would fight over the entry for ever.
-        if listed and not _is_ours(item, scope, field, name):
-            owner = _owner(item, field, name)
-            if owner:
-                raise errors.Stalled(
-                    "NameInUse", f"{resource.kind} {server_name}: spec.{field} {name!r} belongs to {owner}"
-                )
+        if listed and (owner := _other_owner(scope, listed[0])):
+            raise errors.Stalled(
+                conditions.REASON_NAME_IN_USE,
+                f"{resource.kind} {server_name}: spec.{field} {name!r} belongs to {owner}: rename one of the two",
+            )
         written = await scope.client.apply(
             resource,
             {
@@ -64,15 +63,17 @@ async def ask(scope: Scope[Any], resource: Resource, server_name: str, field: st
         )
 
 
-def _is_ours(item: Object, scope: Scope[Any], field: str, name: str) -> bool:
-    # The cache drops managedFields; entries carry the name of the asker's Secret, which starts with the asker's name.
-    entry = next(other for other in item["spec"].get(field, []) if other["name"] == name)
-    return str(entry.get("secretRef", {}).get("name", "")).startswith(scope.name)
-
-
-def _owner(item: Object, field: str, name: str) -> str:
-    entry = next(other for other in item["spec"].get(field, []) if other["name"] == name)
-    return f"the owner of Secret {entry.get('secretRef', {}).get('name', '?')}"
+def _other_owner(scope: Scope[Any], entry: dict[str, Any]) -> str:
+    """Who put an entry into the list, if it was somebody else: the owner of the Secret in it. The cache drops
+    managedFields, and a name alone tells nothing: `nova2-db` begins like a Secret of `nova`."""
+    name = entry.get("secretRef", {}).get("name", "")
+    secret = scope.get(kinds.SECRET, name)
+    if secret is None:
+        return f"whoever made Secret {name}"
+    if apply.controller_uid(secret) == scope.uid:
+        return ""
+    owners = secret["metadata"].get("ownerReferences", [])
+    return next((f"{one['kind']} {one['name']}" for one in owners if one.get("controller")), f"the owner of {name}")
 
 
 async def withdraw(scope: Scope[Any], resource: Resource, server_name: str, field: str, name: str) -> None:

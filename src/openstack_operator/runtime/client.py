@@ -39,7 +39,10 @@ REQUESTS_AT_ONCE = 32
 REQUEST_SECONDS = 30
 CONNECT_SECONDS = 10
 
-# Bookmarks come about once a minute: a stream that is silent for longer is dead, whatever TCP says.
+# A stream that is silent for longer may be dead, whatever TCP says. Bookmarks come about once a minute, but none before
+# the server's cache of the kind is past the version where the watch began, which is that of the whole store: on a quiet
+# kind that takes a change or etcd's own notification, every 10 minutes by default (four of five watches of a new server
+# were silent for 119 s). So silence is no sign of trouble; that the next watch is not answered would be one.
 WATCH_SILENCE_SECONDS = 75
 WATCH_SECONDS = 300
 PAGE = 500
@@ -281,8 +284,9 @@ class Client:
     ) -> AsyncGenerator[Object, None]:
         """Watch events after ``resource_version`` until the server ends the stream. Close the generator.
 
-        Raises ``errors.ApiError`` (410 when the version is too old) and ``errors.ApiUnreachableError``, also when the
-        stream goes silent. Lines are split in ``_lines`` because aiohttp's own reader limits their length.
+        Raises ``errors.ApiError`` (410 when the version is too old), ``errors.ApiUnreachableError``, and when the open
+        stream goes silent ``errors.WatchSilentError``. Lines are split in ``_lines`` because aiohttp's own reader
+        limits their length.
         """
         assert self._session is not None, "the client is used outside its context"
         params = {
@@ -308,6 +312,8 @@ class Client:
                         if event["type"] == "ERROR":
                             raise _error(event["object"].get("code", 500), line)
                         yield event
+                except aiohttp.SocketTimeoutError as problem:
+                    raise errors.WatchSilentError(f"WATCH {path}: silent for {self._silence:g} s") from problem
                 finally:
                     # Left early, the connection is of no use; a farewell by TLS would outlive a program that ends.
                     if response.connection is not None and response.connection.transport is not None:

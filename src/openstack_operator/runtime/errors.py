@@ -33,6 +33,10 @@ class ApiUnreachableError(OperatorError):
     """The API server did not answer: refused, cut, silent, or something else answered in its place."""
 
 
+class WatchSilentError(ApiUnreachableError):
+    """An open watch brought nothing for so long that its connection may be dead: it is opened anew, nothing is lost."""
+
+
 class StepError(OperatorError):
     """An outcome of a step that has a reason (CamelCase) and a message (one line: what, where, for which input)."""
 

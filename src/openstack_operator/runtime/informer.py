@@ -97,6 +97,9 @@ class Informer:
                     await self._list()
                     self.synced.set()
                 await self._watch()
+            except errors.WatchSilentError as silent:
+                # The usual end on a quiet cluster.
+                log.debug("watch ended", resource=str(self.resource), problem=str(silent))
             except errors.ApiUnreachableError as unreachable:
                 problem = unreachable
             except errors.ApiError as refused:

@@ -11,14 +11,12 @@ Keystone's URLs are enough to start; that it serves is needed for the registrati
 from __future__ import annotations
 
 from openstack_operator.kit import (
-    cache,
+    api_service,
     commands,
     config,
-    database,
-    endpoints,
-    identity,
     jobs,
     kinds,
+    names,
     pods,
     storage,
     watches,
@@ -31,30 +29,13 @@ from openstack_operator.services.glance import config as files
 from openstack_operator.services.glance import resources
 from openstack_operator.services.glance.types import KIND, GlanceSpec
 
-
-async def ensure_endpoints(scope: Scope[GlanceSpec]) -> None:
-    """The Services exist and the URLs are known."""
-    pod = resources.api_pod(scope.name, scope.spec, config.NONE)
-    internal, public = await endpoints.ensure(scope, pod, files.PORT, scope.spec.public_endpoint)
-    scope.facts["url.internal"] = scope.status["internalUrl"] = internal
-    scope.facts["url.public"] = scope.status["publicUrl"] = public
-
-
-async def ensure_identity(scope: Scope[GlanceSpec]) -> None:
-    """Keystone's URLs are known, and the service user's password exists."""
-    await identity.ensure_user_secret(scope, resources.SERVICE, scope.spec.credentials.service_user)
-    await identity.observe(scope, scope.spec.keystone_ref.name)
-
-
-async def ensure_database(scope: Scope[GlanceSpec]) -> None:
-    """The database and its user stand in MariaDB."""
-    schema, supplied = resources.schema(scope.name), scope.spec.credentials.database
-    await database.ensure(scope, resources.SERVICE, scope.spec.database_ref.name, schema, supplied=supplied)
-
-
-async def observe_cache(scope: Scope[GlanceSpec]) -> None:
-    """The Memcached servers are known."""
-    await cache.observe(scope, scope.spec.memcached_ref.name)
+API = api_service.RegisteredService(
+    service=resources.SERVICE,
+    type=files.SERVICE_TYPE,
+    description="OpenStack Image",
+    port=files.PORT,
+    pod=resources.api_pod,
+)
 
 
 async def ensure_config(scope: Scope[GlanceSpec]) -> None:
@@ -80,7 +61,7 @@ async def ensure_db_sync(scope: Scope[GlanceSpec]) -> None:
 async def ensure_stateful_set(scope: Scope[GlanceSpec]) -> None:
     """The API pod runs the current configuration and serves, with its volume."""
     pod = resources.api_pod(scope.name, scope.spec, scope.facts["sources"])
-    members = resources.members_service(scope.name)
+    members = names.members_service(scope.name)
     await scope.apply(built_in.SERVICE, workloads.service(pod, members, {"api": files.PORT}, headless=True))
     item = await workloads.apply_stateful_set(scope, resources.stateful_set(pod, scope.spec), scope.spec)
     status = item.get("status", {})
@@ -90,30 +71,17 @@ async def ensure_stateful_set(scope: Scope[GlanceSpec]) -> None:
     workloads.wait(scope, built_in.STATEFULSET, item)
 
 
-async def ensure_registration(scope: Scope[GlanceSpec]) -> None:
-    """The service user and the catalogue's entry stand in Keystone."""
-    endpoint = resources.endpoint(scope.facts["url.internal"], scope.facts["url.public"])
-    await identity.register(scope, scope.spec.keystone_ref.name, (endpoint,), scope.spec.region)
-
-
-async def finalize(scope: Scope[GlanceSpec]) -> None:
-    """Takes the service out of Keystone and drops the database."""
-    entry = (resources.SERVICE, files.SERVICE_TYPE)
-    await identity.unregister(scope, scope.spec.keystone_ref.name, (entry,))
-    await database.drop(scope, scope.spec.database_ref.name, resources.schema(scope.name))
-
-
 CONTROLLER = Controller(
     kind=KIND,
     steps=(
-        Step("EndpointsReady", ensure_endpoints, needs=()),
-        Step("IdentityReady", ensure_identity, needs=()),
-        Step("DatabaseReady", ensure_database, needs=()),
-        Step("CacheReady", observe_cache, needs=()),
+        Step("EndpointsReady", API.ensure_endpoints, needs=()),
+        Step("IdentityReady", API.ensure_identity, needs=()),
+        Step("DatabaseReady", API.ensure_database, needs=()),
+        Step("CacheReady", API.observe_cache, needs=()),
         Step("ConfigReady", ensure_config, needs=("IdentityReady", "DatabaseReady", "CacheReady")),
         Step("DatabaseSyncReady", ensure_db_sync, needs=("ConfigReady",)),
         Step("DeploymentReady", ensure_stateful_set, needs=("DatabaseSyncReady",)),
-        Step("RegistrationReady", ensure_registration, needs=("EndpointsReady", "IdentityReady")),
+        Step("RegistrationReady", API.ensure_registration, needs=("EndpointsReady", "IdentityReady")),
     ),
     owns=(
         built_in.CONFIGMAP,
@@ -132,5 +100,5 @@ CONTROLLER = Controller(
         watches.referenced(kinds.MEMCACHED, kinds.GLANCE, "memcachedRef"),
     ),
     reads=(built_in.NODE,),
-    finalize=finalize,
+    finalize=API.finalize,
 )

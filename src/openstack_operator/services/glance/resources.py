@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import commands, config, identity, kinds, names, releases, settings, workloads, wsgi
+from openstack_operator.kit import blueprint, commands, config, kinds, names, workloads, wsgi
 from openstack_operator.runtime.client import Object
-from openstack_operator.services.glance.config import CONF, DATA, PORT, SERVICE_TYPE
+from openstack_operator.services.glance.config import CONF, DATA, PORT
 from openstack_operator.services.glance.types import GlanceSpec
 
 UID = 42415
 SERVICE = "glance"
+BLUEPRINT = blueprint.Blueprint(SERVICE, kinds.GLANCE, "glance-api", UID)
 VOLUME = "images"
 
 # Each upload and download occupies a thread for as long as it lasts, and the probes need one too.
@@ -19,25 +20,10 @@ CHUNK_LIMIT_BYTES = 64 * 1024 * 1024
 GRACE_SECONDS = 120
 
 
-def schema(instance: str) -> str:
-    """Name of the database and of its user."""
-    return instance.replace("-", "_")
-
-
-def members_service(instance: str) -> str:
-    """The headless Service that gives each pod its stable name."""
-    return names.join(instance, "members")
-
-
 def self_url(instance: str, namespace: str) -> str:
     """URL of the one pod: what was staged there is imported there."""
-    host = names.dns(members_service(instance), namespace)
+    host = names.dns(names.members_service(instance), namespace)
     return f"http://{names.workload(instance, 'api')}-0.{host}:{PORT}"
-
-
-def image(spec: GlanceSpec) -> str:
-    release = releases.load(spec.openstack_release)
-    return releases.image(release, "glance-api", spec.images, settings.image_source(), spec.container_image)
 
 
 def api_pod(instance: str, spec: GlanceSpec, sources: config.Sources) -> workloads.Pod:
@@ -49,17 +35,14 @@ def api_pod(instance: str, spec: GlanceSpec, sources: config.Sources) -> workloa
         env={"OS_GLANCE_CONFIG_DIR": config.MERGED},
         memory="256Mi",
     )
-    return workloads.Pod(
-        service=SERVICE,
-        instance=instance,
-        component="api",
-        owner_kind=kinds.GLANCE.kind,
-        image=image(spec),
-        user=UID,
-        settings=spec,
+    return BLUEPRINT.pod(
+        instance,
+        spec,
+        "api",
+        workloads.with_mounts(container, {"name": VOLUME, "mountPath": DATA}),
+        own=spec,
         sources=sources,
         grace_seconds=GRACE_SECONDS,
-        containers=(workloads.with_mounts(container, {"name": VOLUME, "mountPath": DATA}),),
     )
 
 
@@ -71,38 +54,28 @@ def stateful_set(pod: workloads.Pod, spec: GlanceSpec) -> Object:
         spec.replicas,
         storage=spec,
         mount_name=VOLUME,
-        service_name=members_service(pod.instance),
+        service_name=names.members_service(pod.instance),
     )
 
 
 def db_sync_pod(instance: str, spec: GlanceSpec, sources: config.Sources) -> workloads.Pod:
     """The Job that makes the schema and fills in the catalogue of metadata definitions."""
     program = ("glance-manage", f"--config-file={config.MERGED}/{CONF}")
-    return workloads.Pod(
-        service=SERVICE,
-        instance=instance,
-        component="db-sync",
-        owner_kind=kinds.GLANCE.kind,
-        image=image(spec),
-        user=UID,
-        settings=spec,
-        sources=sources,
-        containers=(
-            workloads.Container(
-                name="db-sync",
-                command=commands.line(
-                    "glance.cmd.manage:main",
-                    commands.Command((*program, "db_sync")),
-                    commands.Command((*program, "db_load_metadefs")),
-                ),
+    return BLUEPRINT.pod(
+        instance,
+        spec,
+        "db-sync",
+        workloads.Container(
+            name="db-sync",
+            command=commands.line(
+                "glance.cmd.manage:main",
+                commands.Command((*program, "db_sync")),
+                commands.Command((*program, "db_load_metadefs")),
             ),
         ),
+        own=spec,
+        sources=sources,
     )
-
-
-def endpoint(internal: str, public: str) -> identity.Endpoint:
-    """The entry in the catalogue."""
-    return identity.Endpoint(SERVICE, SERVICE_TYPE, "OpenStack Image", internal, public)
 
 
 def uwsgi() -> str:

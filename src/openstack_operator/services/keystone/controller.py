@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from openstack_operator.kit import (
-    cache,
+    api_service,
     commands,
     config,
     credentials,
     database,
-    endpoints,
     identity,
     jobs,
     kinds,
@@ -17,7 +16,6 @@ from openstack_operator.kit import (
     pods,
     verified,
     watches,
-    workloads,
     wsgi,
 )
 from openstack_operator.runtime import drift
@@ -27,13 +25,7 @@ from openstack_operator.services.keystone import config as files
 from openstack_operator.services.keystone import resources
 from openstack_operator.services.keystone.types import KIND, KeystoneSpec
 
-
-async def ensure_endpoints(scope: Scope[KeystoneSpec]) -> None:
-    """The Services exist and the URLs are known."""
-    pod = resources.api_pod(scope.name, scope.spec, config.NONE)
-    internal, public = await endpoints.ensure(scope, pod, files.PORT, scope.spec.public_endpoint)
-    scope.facts["url.internal"] = scope.status["internalUrl"] = f"{internal}/v3"
-    scope.facts["url.public"] = scope.status["publicUrl"] = f"{public}/v3"
+API = api_service.ApiService(service=resources.SERVICE, pod=resources.api_pod, port=files.PORT, path="/v3")
 
 
 async def ensure_credentials(scope: Scope[KeystoneSpec]) -> None:
@@ -74,18 +66,6 @@ async def _ensure_keys(scope: Scope[KeystoneSpec], secret: str) -> None:
     )
 
 
-async def ensure_database(scope: Scope[KeystoneSpec]) -> None:
-    """The database and its user stand in MariaDB."""
-    schema = scope.name.replace("-", "_")
-    supplied = scope.spec.credentials.database
-    await database.ensure(scope, resources.SERVICE, scope.spec.database_ref.name, schema, supplied=supplied)
-
-
-async def observe_cache(scope: Scope[KeystoneSpec]) -> None:
-    """The Memcached servers are known."""
-    await cache.observe(scope, scope.spec.memcached_ref.name)
-
-
 async def ensure_config(scope: Scope[KeystoneSpec]) -> None:
     """The configuration is valid and written."""
     custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
@@ -113,12 +93,6 @@ async def ensure_bootstrap(scope: Scope[KeystoneSpec]) -> None:
     await jobs.ensure(scope, pod, "bootstrap")
 
 
-async def ensure_deployment(scope: Scope[KeystoneSpec]) -> None:
-    """Every API pod runs the current configuration and serves."""
-    pod = resources.api_pod(scope.name, scope.spec, scope.facts["sources"])
-    await workloads.ensure_deployment(scope, pod, names.api_service(scope.name), scope.spec.replicas)
-
-
 async def ensure_rotation(scope: Scope[KeystoneSpec]) -> None:
     """The CronJob that rotates the fernet keys exists."""
     keep = files.max_active_keys(scope.spec, scope.facts)
@@ -137,21 +111,16 @@ async def ensure_catalog(scope: Scope[KeystoneSpec]) -> None:
         verified.note(scope, "catalog", known)
 
 
-async def finalize(scope: Scope[KeystoneSpec]) -> None:
-    """Drops the database."""
-    await database.drop(scope, scope.spec.database_ref.name, scope.name.replace("-", "_"))
-
-
 CONTROLLER = Controller(
     kind=KIND,
     steps=(
-        Step("EndpointsReady", ensure_endpoints, needs=()),
+        Step("EndpointsReady", API.ensure_endpoints, needs=()),
         Step("CredentialsReady", ensure_credentials, needs=("EndpointsReady",)),
-        Step("DatabaseReady", ensure_database, needs=()),
-        Step("CacheReady", observe_cache, needs=()),
+        Step("DatabaseReady", API.ensure_database, needs=()),
+        Step("CacheReady", API.observe_cache, needs=()),
         Step("ConfigReady", ensure_config, needs=("CredentialsReady", "DatabaseReady", "CacheReady")),
         Step("BootstrapReady", ensure_bootstrap, needs=("ConfigReady",)),
-        Step("DeploymentReady", ensure_deployment, needs=("BootstrapReady",)),
+        Step("DeploymentReady", API.ensure_deployment, needs=("BootstrapReady",)),
         Step("RotationReady", ensure_rotation, needs=("ConfigReady",)),
         Step("CatalogReady", ensure_catalog, needs=("DeploymentReady",)),
     ),
@@ -173,5 +142,5 @@ CONTROLLER = Controller(
         watches.referenced(kinds.MEMCACHED, kinds.KEYSTONE, "memcachedRef"),
     ),
     reads=(built_in.NODE,),
-    finalize=finalize,
+    finalize=API.drop_database,
 )

@@ -8,13 +8,14 @@ from typing import Any
 
 import yaml
 
-from openstack_operator.kit import commands, config, kinds, labels, names, releases, settings, workloads, wsgi
+from openstack_operator.kit import blueprint, commands, config, kinds, labels, names, workloads, wsgi
 from openstack_operator.runtime.client import Object
 from openstack_operator.services.keystone.config import BOOTSTRAP_NAME, CREDENTIAL_KEYS, FERNET_KEYS, PORT, schedule
 from openstack_operator.services.keystone.types import KeystoneSpec
 
 UID = 42425
 SERVICE = "keystone"
+BLUEPRINT = blueprint.Blueprint(SERVICE, kinds.KEYSTONE, "keystone", UID)
 CONF = f"{config.MERGED}/keystone.conf"
 ADMIN_MOUNT = "/etc/openstack-admin"
 
@@ -25,11 +26,6 @@ def fernet_secret(instance: str) -> str:
 
 def credential_secret(instance: str) -> str:
     return names.join(instance, "credential-keys")
-
-
-def image(spec: KeystoneSpec) -> str:
-    release = releases.load(spec.openstack_release)
-    return releases.image(release, "keystone", spec.images, settings.image_source(), spec.container_image)
 
 
 def key() -> str:
@@ -62,16 +58,13 @@ def api_pod(instance: str, spec: KeystoneSpec, sources: config.Sources) -> workl
         "/healthcheck",
         env={"OS_KEYSTONE_CONFIG_DIR": config.MERGED, "OS_KEYSTONE_CONFIG_FILES": "keystone.conf"},
     )
-    return workloads.Pod(
-        service=SERVICE,
-        instance=instance,
-        component="api",
-        owner_kind=kinds.KEYSTONE.kind,
-        image=image(spec),
-        user=UID,
-        settings=spec,
+    return BLUEPRINT.pod(
+        instance,
+        spec,
+        "api",
+        workloads.with_mounts(container, *mounts),
+        own=spec,
         sources=sources,
-        containers=(workloads.with_mounts(container, *mounts),),
         volumes=volumes,
     )
 
@@ -92,36 +85,31 @@ def bootstrap_pod(
     }
     bootstrap = [f"--bootstrap-{option}={value}" for option, value in options.items()]
     program = ("keystone-manage", f"--config-file={CONF}")
-    return workloads.Pod(
-        service=SERVICE,
-        instance=instance,
-        component="bootstrap",
-        owner_kind=kinds.KEYSTONE.kind,
-        image=image(spec),
-        user=UID,
-        settings=spec,
-        sources=sources,
-        hash_extra=password_hash,
-        containers=(
-            workloads.Container(
-                name="bootstrap",
-                command=(
-                    "sh",
-                    f"{config.SCRIPTS}/{BOOTSTRAP_NAME}",
-                    *commands.line(
-                        "keystone.cmd.manage:main",
-                        commands.Command((*program, "db_sync")),
-                        commands.Command(
-                            (*program, "bootstrap", *bootstrap),
-                            files={"OS_BOOTSTRAP_PASSWORD": f"{ADMIN_MOUNT}/password"},
-                        ),
+    return BLUEPRINT.pod(
+        instance,
+        spec,
+        "bootstrap",
+        workloads.Container(
+            name="bootstrap",
+            command=(
+                "sh",
+                f"{config.SCRIPTS}/{BOOTSTRAP_NAME}",
+                *commands.line(
+                    "keystone.cmd.manage:main",
+                    commands.Command((*program, "db_sync")),
+                    commands.Command(
+                        (*program, "bootstrap", *bootstrap),
+                        files={"OS_BOOTSTRAP_PASSWORD": f"{ADMIN_MOUNT}/password"},
                     ),
                 ),
-                # What the cache says of regions and users may be about an earlier database.
-                env={"OS_CACHE__ENABLED": "false"},
-                mounts=(*mounts, {"name": "admin", "mountPath": ADMIN_MOUNT, "readOnly": True}),
             ),
+            # What the cache says of regions and users may be about an earlier database.
+            env={"OS_CACHE__ENABLED": "false"},
+            mounts=(*mounts, {"name": "admin", "mountPath": ADMIN_MOUNT, "readOnly": True}),
         ),
+        own=spec,
+        sources=sources,
+        hash_extra=password_hash,
         volumes=(
             *volumes,
             {
@@ -153,26 +141,21 @@ def clouds_yaml(url: str, password: str, region: str) -> str:
 def rotation(instance: str, spec: KeystoneSpec, sources: config.Sources, max_active_keys: int) -> dict[str, Object]:
     """ServiceAccount, Role, RoleBinding and CronJob of the key rotation: it may read and change one Secret."""
     name = names.workload(instance, "fernet-rotate")
-    pod = workloads.Pod(
-        service=SERVICE,
-        instance=instance,
-        component="fernet-rotate",
-        owner_kind=kinds.KEYSTONE.kind,
-        image=image(spec),
-        user=UID,
-        settings=spec,
-        sources=sources,
-        containers=(
-            workloads.Container(
-                name="rotate",
-                command=(
-                    "python3",
-                    f"{config.SCRIPTS}/rotate.py",
-                    fernet_secret(instance),
-                    str(max_active_keys),
-                ),
+    pod = BLUEPRINT.pod(
+        instance,
+        spec,
+        "fernet-rotate",
+        workloads.Container(
+            name="rotate",
+            command=(
+                "python3",
+                f"{config.SCRIPTS}/rotate.py",
+                fernet_secret(instance),
+                str(max_active_keys),
             ),
         ),
+        own=spec,
+        sources=sources,
     )
     template = workloads.template(pod)
     template["spec"] |= {

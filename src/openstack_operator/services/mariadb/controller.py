@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from openstack_operator.kit import config, credentials, grants, kinds, labels, names, pods, storage, workloads
-from openstack_operator.runtime import errors
+from openstack_operator.kit import config, credentials, grants, kinds, labels, names, pods, servers, storage
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
 from openstack_operator.services.mariadb import config as files
@@ -37,19 +36,8 @@ async def ensure_config(scope: Scope[MariaDBSpec]) -> None:
 
 async def ensure_server(scope: Scope[MariaDBSpec]) -> None:
     """The server runs and accepts connections."""
-    spec = scope.spec
-    pod = resources.pod(scope.name, spec, scope.facts["sources"])
-    members = resources.members_service(scope.name)
-    await scope.apply(built_in.SERVICE, workloads.service(pod, members, {"mysql": files.PORT}, headless=True))
-    await scope.apply(built_in.SERVICE, workloads.service(pod, scope.name, {"mysql": files.PORT}))
-    body = workloads.stateful_set(pod, scope.name, spec.replicas, storage=spec, service_name=members)
-    item = await workloads.apply_stateful_set(scope, body, spec)
-    scope.status["replicas"] = item.get("status", {}).get("replicas", 0)
-    # What was granted stands whether the server is up or not; the next step observes it again.
-    scope.status["databases"] = scope.object.get("status", {}).get("databases", [])
-    workloads.wait(scope, built_in.STATEFULSET, item)
-    if spec.replicas == 0:
-        raise errors.Waiting("NoReplicas", "spec.replicas is 0: the database is stopped")
+    pod = resources.pod(scope.name, scope.spec, scope.facts["sources"])
+    await servers.ensure(scope, pod, {"mysql": files.PORT}, field="databases", noun="database")
 
 
 async def ensure_databases(scope: Scope[MariaDBSpec]) -> None:

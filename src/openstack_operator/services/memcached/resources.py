@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import kinds, names, releases, settings, workloads
+from openstack_operator.kit import blueprint, kinds, names, workloads
 from openstack_operator.services.memcached.types import MemcachedSpec
 
 UID = 42457
+BLUEPRINT = blueprint.Blueprint("memcached", kinds.MEMCACHED, "memcached", UID)
 PORT = 11211
 
 
 def pod(instance: str, spec: MemcachedSpec) -> workloads.Pod:
     """A server's pod; all of its configuration is on the command line."""
-    release = releases.load(spec.openstack_release)
     command = (
         "memcached",
         "-p",
@@ -23,25 +23,20 @@ def pod(instance: str, spec: MemcachedSpec) -> workloads.Pod:
         "-c",
         str(spec.max_connections),
     )
-    return workloads.Pod(
-        service="memcached",
-        instance=instance,
-        component="server",
-        owner_kind=kinds.MEMCACHED.kind,
-        image=releases.image(release, "memcached", spec.images, settings.image_source(), spec.container_image),
-        user=UID,
-        settings=spec,
-        grace_seconds=5,
-        containers=(
-            workloads.Container(
-                name="memcached",
-                command=command,
-                ports={"memcache": PORT},
-                probe=workloads.tcp_probe(PORT),
-                liveness=workloads.tcp_probe(PORT),
-                memory=f"{spec.cache_mebibytes + 16}Mi",
-            ),
+    return BLUEPRINT.pod(
+        instance,
+        spec,
+        "server",
+        workloads.Container(
+            name="memcached",
+            command=command,
+            ports={"memcache": PORT},
+            probe=workloads.tcp_probe(PORT),
+            liveness=workloads.tcp_probe(PORT),
+            memory=f"{spec.cache_mebibytes + 16}Mi",
         ),
+        own=spec,
+        grace_seconds=5,
     )
 
 

@@ -12,16 +12,12 @@ SecretsReady + OVNReady --> AgentConfigReady --> AgentReady
 from __future__ import annotations
 
 from openstack_operator.kit import (
-    cache,
+    api_service,
     config,
     credentials,
-    database,
-    endpoints,
-    identity,
     jobs,
     kinds,
     messaging,
-    names,
     pods,
     releases,
     requests,
@@ -36,13 +32,13 @@ from openstack_operator.services.neutron import config as files
 from openstack_operator.services.neutron import resources
 from openstack_operator.services.neutron.types import KIND, NeutronSpec
 
-
-async def ensure_endpoints(scope: Scope[NeutronSpec]) -> None:
-    """The Services exist and the URLs are known."""
-    pod = resources.api_pod(scope.name, scope.spec, config.NONE)
-    internal, public = await endpoints.ensure(scope, pod, files.PORT, scope.spec.public_endpoint)
-    scope.facts["url.internal"] = scope.status["internalUrl"] = internal
-    scope.facts["url.public"] = scope.status["publicUrl"] = public
+API = api_service.RegisteredService(
+    service=resources.SERVICE,
+    type=files.SERVICE_TYPE,
+    description="OpenStack Networking",
+    port=files.PORT,
+    pod=resources.api_pod,
+)
 
 
 async def ensure_secrets(scope: Scope[NeutronSpec]) -> None:
@@ -55,17 +51,6 @@ async def ensure_secrets(scope: Scope[NeutronSpec]) -> None:
     scope.status["metadataSecret"] = name
 
 
-async def ensure_identity(scope: Scope[NeutronSpec]) -> None:
-    """Keystone's URLs are known, and the service user's password exists."""
-    await identity.ensure_user_secret(scope, resources.SERVICE, scope.spec.credentials.service_user)
-    await identity.observe(scope, scope.spec.keystone_ref.name)
-
-
-async def observe_cache(scope: Scope[NeutronSpec]) -> None:
-    """The Memcached servers are known."""
-    await cache.observe(scope, scope.spec.memcached_ref.name)
-
-
 async def observe_ovn(scope: Scope[NeutronSpec]) -> None:
     """The addresses of OVN's databases are known."""
     name = scope.spec.ovn_ref.name
@@ -73,12 +58,6 @@ async def observe_ovn(scope: Scope[NeutronSpec]) -> None:
     if not status.get("nbConnection") or not status.get("sbConnection"):
         raise errors.Waiting("NoAddress", f"OVNNetwork {scope.namespace}/{name} has not published its addresses yet")
     scope.facts["ovn.nb"], scope.facts["ovn.sb"] = status["nbConnection"], status["sbConnection"]
-
-
-async def ensure_database(scope: Scope[NeutronSpec]) -> None:
-    """The database and its user stand in MariaDB."""
-    schema, supplied = resources.schema(scope.name), scope.spec.credentials.database
-    await database.ensure(scope, resources.SERVICE, scope.spec.database_ref.name, schema, supplied=supplied)
 
 
 async def ensure_messaging(scope: Scope[NeutronSpec]) -> None:
@@ -115,12 +94,6 @@ async def ensure_db_sync(scope: Scope[NeutronSpec]) -> None:
     await jobs.ensure(scope, pod, "db-sync")
 
 
-async def ensure_deployment(scope: Scope[NeutronSpec]) -> None:
-    """Every API pod runs the current configuration and serves."""
-    pod = resources.api_pod(scope.name, scope.spec, scope.facts["sources"])
-    await workloads.ensure_deployment(scope, pod, names.api_service(scope.name), scope.spec.replicas)
-
-
 async def ensure_workers(scope: Scope[NeutronSpec]) -> None:
     """RPC server, periodic workers and OVN's maintenance worker run."""
     items = []
@@ -151,37 +124,30 @@ async def ensure_agent(scope: Scope[NeutronSpec]) -> None:
     workloads.wait(scope, built_in.DAEMONSET, await scope.apply(built_in.DAEMONSET, body))
 
 
-async def ensure_registration(scope: Scope[NeutronSpec]) -> None:
-    """The service user and the catalogue's entry stand in Keystone."""
-    endpoint = resources.endpoint(scope.facts["url.internal"], scope.facts["url.public"])
-    await identity.register(scope, scope.spec.keystone_ref.name, (endpoint,), scope.spec.region)
-
-
 async def finalize(scope: Scope[NeutronSpec]) -> None:
     """Takes the service out of Keystone, and drops database and virtual host."""
-    entry = (resources.SERVICE, files.SERVICE_TYPE)
-    await identity.unregister(scope, scope.spec.keystone_ref.name, (entry,))
+    await API.unregister(scope)
     await messaging.drop(scope, scope.spec.messaging_ref.name, scope.name)
-    await database.drop(scope, scope.spec.database_ref.name, resources.schema(scope.name))
+    await API.drop_database(scope)
 
 
 CONTROLLER = Controller(
     kind=KIND,
     steps=(
-        Step("EndpointsReady", ensure_endpoints, needs=()),
+        Step("EndpointsReady", API.ensure_endpoints, needs=()),
         Step("SecretsReady", ensure_secrets, needs=()),
-        Step("IdentityReady", ensure_identity, needs=()),
-        Step("CacheReady", observe_cache, needs=()),
+        Step("IdentityReady", API.ensure_identity, needs=()),
+        Step("CacheReady", API.observe_cache, needs=()),
         Step("OVNReady", observe_ovn, needs=()),
-        Step("DatabaseReady", ensure_database, needs=()),
+        Step("DatabaseReady", API.ensure_database, needs=()),
         Step("MessagingReady", ensure_messaging, needs=()),
         Step("ConfigReady", ensure_config, needs=("IdentityReady", "CacheReady", "OVNReady")),
         Step("DatabaseSyncReady", ensure_db_sync, needs=("ConfigReady", "DatabaseReady")),
-        Step("DeploymentReady", ensure_deployment, needs=("DatabaseSyncReady", "MessagingReady")),
+        Step("DeploymentReady", API.ensure_deployment, needs=("DatabaseSyncReady", "MessagingReady")),
         Step("WorkersReady", ensure_workers, needs=("DatabaseSyncReady", "MessagingReady")),
         Step("AgentConfigReady", ensure_agent_config, needs=("SecretsReady", "OVNReady")),
         Step("AgentReady", ensure_agent, needs=("AgentConfigReady",)),
-        Step("RegistrationReady", ensure_registration, needs=("EndpointsReady", "IdentityReady")),
+        Step("RegistrationReady", API.ensure_registration, needs=("EndpointsReady", "IdentityReady")),
     ),
     owns=(
         built_in.CONFIGMAP,

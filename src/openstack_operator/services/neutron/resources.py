@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import config, identity, kinds, names, releases, settings, workloads, wsgi
+from openstack_operator.kit import blueprint, config, kinds, names, releases, workloads, wsgi
 from openstack_operator.kit.types import PodSettings
 from openstack_operator.services.neutron.config import (
     AGENT_CONF,
@@ -13,13 +13,14 @@ from openstack_operator.services.neutron.config import (
     CONF,
     METADATA_SOCKET,
     PORT,
-    SERVICE_TYPE,
     STATE,
 )
 from openstack_operator.services.neutron.types import NeutronSpec
 
 UID = 42435
 SERVICE = "neutron"
+SERVER = blueprint.Blueprint(SERVICE, kinds.NEUTRON, "neutron-server", UID)
+AGENT = blueprint.Blueprint(SERVICE, kinds.NEUTRON, "neutron-ovn-agent", user=None)
 AMQP_PORT = 5672
 WRITABLE = ("/tmp", STATE)
 
@@ -34,11 +35,6 @@ _AGENT: Mapping[str, Any] = {
     "runAsUser": 0,
     "runAsGroup": 0,
 }
-
-
-def schema(instance: str) -> str:
-    """Name of the database, of its user, and of the virtual host's user."""
-    return instance.replace("-", "_")
 
 
 def metadata_secret(instance: str) -> str:
@@ -56,11 +52,6 @@ def metadata_host(spec: NeutronSpec, namespace: str) -> str:
     return host if "." in host else names.dns(host, namespace)
 
 
-def _image(spec: NeutronSpec, role: str, override: str | None) -> str:
-    release = releases.load(spec.openstack_release)
-    return releases.image(release, role, spec.images, settings.image_source(), override)
-
-
 def _pod(
     instance: str,
     spec: NeutronSpec,
@@ -74,18 +65,9 @@ def _pod(
         tolerations=spec.tolerations,
         topology_spread_constraints=spec.topology_spread_constraints,
     )
-    return workloads.Pod(
-        service=SERVICE,
-        instance=instance,
-        component=component,
-        owner_kind=kinds.NEUTRON.kind,
-        image=_image(spec, "neutron-server", own.container_image or spec.container_image),
-        user=UID,
-        settings=own,
-        sources=sources,
-        writable=WRITABLE,
-        containers=(container,),
-    )
+    if not own.container_image:
+        own = own.model_copy(update={"container_image": spec.container_image})
+    return SERVER.pod(instance, spec, component, container, own=own, sources=sources, writable=WRITABLE)
 
 
 def api_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> workloads.Pod:
@@ -176,24 +158,16 @@ def agent_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> work
             {"name": "state", "mountPath": STATE},
         ),
     )
-    return workloads.Pod(
-        service=SERVICE,
-        instance=instance,
-        component="ovn-agent",
-        owner_kind=kinds.NEUTRON.kind,
-        image=_image(spec, "neutron-ovn-agent", spec.agent.container_image),
-        user=None,
-        settings=spec.agent,
+    return AGENT.pod(
+        instance,
+        spec,
+        "ovn-agent",
+        container,
+        own=spec.agent,
         sources=sources,
         host_network=True,
-        containers=(container,),
         volumes=(
             {"name": "netns", "hostPath": {"path": "/run/netns", "type": "DirectoryOrCreate"}},
             {"name": "state", "hostPath": {"path": NODE_STATE, "type": "DirectoryOrCreate"}},
         ),
     )
-
-
-def endpoint(internal: str, public: str) -> identity.Endpoint:
-    """The entry in the catalogue."""
-    return identity.Endpoint(SERVICE, SERVICE_TYPE, "OpenStack Networking", internal, public)

@@ -62,12 +62,8 @@ async def ensure_databases(scope: Scope[NovaSpec]) -> None:
 
 async def _ensure_database(scope: Scope[NovaSpec], mariadb: str, part: str, fact: str, supplied: Any = None) -> None:
     secret = names.database_secret(scope.name, part)
-    schema = _schema(scope.name, part)
+    schema = names.schema(scope.name, part)
     await database.ensure(scope, resources.SERVICE, mariadb, schema, supplied=supplied, secret=secret, fact=fact)
-
-
-def _schema(instance: str, part: str) -> str:
-    return f"{instance}_{part}".replace("-", "_")
 
 
 async def ensure_messaging(scope: Scope[NovaSpec]) -> None:
@@ -304,11 +300,11 @@ async def finalize(scope: Scope[NovaSpec]) -> None:
     cells = sorted(spec.cell_templates.items())
     drops = [identity.unregister(scope, spec.keystone_ref.name, CATALOG)]
     for part in ("api", "cell0"):
-        drops.append(database.drop(scope, spec.database_ref.name, _schema(scope.name, part)))
+        drops.append(database.drop(scope, spec.database_ref.name, names.schema(scope.name, part)))
     drops.append(messaging.drop(scope, spec.messaging_ref.name, scope.name))
     for cell, template in cells:
         mariadb = (template.database_ref or spec.database_ref).name
-        drops.append(database.drop(scope, mariadb, _schema(scope.name, cell)))
+        drops.append(database.drop(scope, mariadb, names.schema(scope.name, cell)))
         rabbitmq = (template.messaging_ref or spec.messaging_ref).name
         drops.append(messaging.drop(scope, rabbitmq, names.join(scope.name, cell)))
     await _all(drops)

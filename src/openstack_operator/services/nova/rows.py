@@ -19,8 +19,7 @@ HOST = (ini.fact("DEFAULT", "host", "host"),)
 LOCKS = (ini.fixed("oslo_concurrency", "lock_path", "/tmp", "pods share no locks"),)
 
 CLIENTS = (
-    # This section has no region: it gives a token and asks for no endpoint.
-    *(row for row in ini.keystone_client("service_user") if row.option != "region_name"),
+    *ini.login("service_user"),
     ini.fixed("service_user", "send_service_user_token", True, "long operations outlive the user's token"),
     *ini.keystone_client("placement"),
     ini.fixed("placement", "valid_interfaces", "internal", "services talk inside the cluster"),

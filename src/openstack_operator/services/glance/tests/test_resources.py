@@ -121,7 +121,3 @@ def test_references_default_to_the_objects_of_a_control_plane() -> None:
         Ref(name="mariadb"),
         Ref(name="memcached"),
     )
-
-
-def test_a_database_has_a_name_that_sql_takes_without_quotes() -> None:
-    assert resources.schema("image-store") == "image_store"

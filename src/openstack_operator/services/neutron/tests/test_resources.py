@@ -6,7 +6,7 @@ from typing import Any
 
 from openstack_operator.kit import config, workloads
 from openstack_operator.kit.types import Images, Workload
-from openstack_operator.services.neutron import resources
+from openstack_operator.services.neutron import controller, resources
 from openstack_operator.services.neutron.types import NeutronAgent, NeutronSpec
 
 SPEC = NeutronSpec()
@@ -113,7 +113,7 @@ def test_the_metadata_host_is_a_service_of_the_namespace_unless_it_has_dots() ->
 
 
 def test_the_catalogue_entry_is_the_network_service() -> None:
-    entry = resources.endpoint("http://internal:9696", "http://public:9696")
+    entry = controller.API.endpoint("http://internal:9696", "http://public:9696")
     assert (entry.name, entry.type, entry.internal, entry.public) == (
         "neutron",
         "network",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import config, endpoints, kinds, pods, workloads, wsgi
+from openstack_operator.kit import api_service, config, kinds, pods, wsgi
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
 from openstack_operator.services.nova import connections
@@ -11,12 +11,9 @@ from openstack_operator.services.nova.api import resources
 from openstack_operator.services.nova.api.types import KIND, NovaAPISpec
 from openstack_operator.services.nova.resources import DEFAULTS
 
-
-async def ensure_endpoints(scope: Scope[NovaAPISpec]) -> None:
-    """The Services exist and the URLs are known."""
-    pod = resources.pod(scope.name, scope.spec, config.NONE)
-    internal, public = await endpoints.ensure(scope, pod, files.PORT, scope.spec.public_endpoint)
-    scope.status["internalUrl"], scope.status["publicUrl"] = f"{internal}/v2.1", f"{public}/v2.1"
+API = api_service.ApiService(
+    service="nova", pod=resources.pod, port=files.PORT, path="/v2.1", own_name=lambda instance: instance
+)
 
 
 async def observe_connections(scope: Scope[NovaAPISpec]) -> None:
@@ -39,19 +36,13 @@ async def ensure_config(scope: Scope[NovaAPISpec]) -> None:
     )
 
 
-async def ensure_deployment(scope: Scope[NovaAPISpec]) -> None:
-    """Every pod runs the current configuration and serves."""
-    pod = resources.pod(scope.name, scope.spec, scope.facts["sources"])
-    await workloads.ensure_deployment(scope, pod, scope.name, scope.spec.replicas)
-
-
 CONTROLLER = Controller(
     kind=KIND,
     steps=(
-        Step("EndpointsReady", ensure_endpoints, needs=()),
+        Step("EndpointsReady", API.ensure_endpoints, needs=()),
         Step("ConnectionsReady", observe_connections, needs=()),
         Step("ConfigReady", ensure_config, needs=("ConnectionsReady",)),
-        Step("DeploymentReady", ensure_deployment, needs=("ConfigReady",)),
+        Step("DeploymentReady", API.ensure_deployment, needs=("ConfigReady",)),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.DEPLOYMENT, built_in.PDB),
     watches=(pods.watch(kinds.NOVA_API.kind), connections.watch(kinds.NOVA_API)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import config, endpoints, kinds, pods, workloads
+from openstack_operator.kit import api_service, config, kinds, pods
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
 from openstack_operator.services.nova import connections
@@ -10,13 +10,14 @@ from openstack_operator.services.nova.novncproxy import config as files
 from openstack_operator.services.nova.novncproxy import resources
 from openstack_operator.services.nova.novncproxy.types import KIND, NovaNoVNCProxySpec
 
-
-async def ensure_endpoints(scope: Scope[NovaNoVNCProxySpec]) -> None:
-    """The Services exist and the URLs are known."""
-    pod = resources.pod(scope.name, scope.spec, config.NONE)
-    wanted = scope.spec.public_endpoint
-    internal, public = await endpoints.ensure(scope, pod, files.PORT, wanted, port_name="novnc")
-    scope.status["internalUrl"], scope.status["publicUrl"] = f"{internal}/{files.PAGE}", f"{public}/{files.PAGE}"
+PROXY = api_service.ApiService(
+    service="nova",
+    pod=resources.pod,
+    port=files.PORT,
+    port_name="novnc",
+    path=f"/{files.PAGE}",
+    own_name=lambda instance: instance,
+)
 
 
 async def observe_connections(scope: Scope[NovaNoVNCProxySpec]) -> None:
@@ -31,19 +32,13 @@ async def ensure_config(scope: Scope[NovaNoVNCProxySpec]) -> None:
     scope.facts["sources"] = await config.ensure(scope, "nova", [config.File("nova.conf", files.ROWS, custom)])
 
 
-async def ensure_deployment(scope: Scope[NovaNoVNCProxySpec]) -> None:
-    """Every pod runs the current configuration and serves."""
-    pod = resources.pod(scope.name, scope.spec, scope.facts["sources"])
-    await workloads.ensure_deployment(scope, pod, scope.name, scope.spec.replicas)
-
-
 CONTROLLER = Controller(
     kind=KIND,
     steps=(
-        Step("EndpointsReady", ensure_endpoints, needs=()),
+        Step("EndpointsReady", PROXY.ensure_endpoints, needs=()),
         Step("ConnectionsReady", observe_connections, needs=()),
         Step("ConfigReady", ensure_config, needs=("ConnectionsReady",)),
-        Step("DeploymentReady", ensure_deployment, needs=("ConfigReady",)),
+        Step("DeploymentReady", PROXY.ensure_deployment, needs=("ConfigReady",)),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.DEPLOYMENT, built_in.PDB),
     watches=(pods.watch(kinds.NOVA_NOVNCPROXY.kind), connections.watch(kinds.NOVA_NOVNCPROXY)),
