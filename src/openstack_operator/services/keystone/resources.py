@@ -16,6 +16,8 @@ from openstack_operator.services.keystone.types import KeystoneSpec
 UID = 42425
 SERVICE = "keystone"
 CONF = f"{config.MERGED}/keystone.conf"
+CPU = "200m"
+"""More than others ask for: in a rollout, and after a restart of everything, all of them wait for Keystone."""
 ADMIN_MOUNT = "/etc/openstack-admin"
 
 
@@ -61,6 +63,7 @@ def api_pod(instance: str, spec: KeystoneSpec, sources: config.Sources) -> workl
         PORT,
         "/healthcheck",
         env={"OS_KEYSTONE_CONFIG_DIR": config.MERGED, "OS_KEYSTONE_CONFIG_FILES": "keystone.conf"},
+        cpu=CPU,
     )
     return workloads.Pod(
         service=SERVICE,
@@ -119,6 +122,7 @@ def bootstrap_pod(
                 ),
                 # What the cache says of regions and users may be about an earlier database.
                 env={"OS_CACHE__ENABLED": "false"},
+                cpu=CPU,
                 mounts=(*mounts, {"name": "admin", "mountPath": ADMIN_MOUNT, "readOnly": True}),
             ),
         ),
