@@ -80,7 +80,10 @@ Admit = Callable[[Subject, Subject | None, Objects], Verdict]
 
 def problems(error: pydantic.ValidationError) -> tuple[Problem, ...]:
     """Everything that a type finds wrong with a spec."""
-    found = [Problem(path(one["loc"]), one["msg"]) for one in error.errors(include_url=False, include_input=False)]
+    found = [
+        Problem(path(one["loc"]), one["msg"].removeprefix("Value error, "))
+        for one in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
     return tuple(dict.fromkeys(found))
 
 
