@@ -156,6 +156,7 @@ def test_what_no_schema_can_say_is_said_all_at_once() -> None:
         "spec.vniRanges[0]: 9:1 is no range within 1:16777215",
         "spec.vniRanges[1]: 1:16777216 is no range within 1:16777215",
     ]
+    assert causes(NEUTRON, {"vniRanges": ["9:1"]}) == ["spec.vniRanges[0]: 9:1 is no range within 1:16777215"]
     spec = {"externalBridge": {"address": "172.24.4.1/33"}}
     assert causes(OVN, spec) == [
         "spec.externalBridge.address: '172.24.4.1/33' does not appear to be an IPv4 or IPv6 interface"

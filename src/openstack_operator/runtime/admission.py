@@ -80,11 +80,16 @@ Admit = Callable[[Subject, Subject | None, Objects], Verdict]
 
 def problems(error: pydantic.ValidationError) -> tuple[Problem, ...]:
     """Everything that a type finds wrong with a spec."""
-    found = [
-        Problem(path(one["loc"]), one["msg"].removeprefix("Value error, "))
-        for one in error.errors(include_url=False, include_input=False, include_context=False)
-    ]
-    return tuple(dict.fromkeys(found))
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    # A list whose entries are wrong counts as too short besides: without them nothing is left.
+    wrong = {one["loc"][:length] for one in found for length in range(1, len(one["loc"]))}
+    return tuple(
+        dict.fromkeys(
+            Problem(path(one["loc"]), one["msg"].removeprefix("Value error, "))
+            for one in found
+            if one["type"] != "too_short" or one["loc"] not in wrong
+        )
+    )
 
 
 def path(parts: Iterable[str | int]) -> str:
