@@ -19,6 +19,7 @@ from openstack_operator.services.glance.types import GlanceSpec
 from openstack_operator.services.keystone.types import KIND as KEYSTONE
 from openstack_operator.services.mariadb.types import MariaDBSpec
 from openstack_operator.services.neutron.types import KIND as NEUTRON
+from openstack_operator.services.nova.cell.types import KIND as CELL
 from openstack_operator.services.ovn.types import KIND as OVN
 
 KINDS = [kind for service in controlplane.EVERYTHING for kind in service.kinds]
@@ -161,6 +162,19 @@ def test_what_no_schema_can_say_is_said_all_at_once() -> None:
     assert causes(OVN, spec) == [
         "spec.externalBridge.address: '172.24.4.1/33' does not appear to be an IPv4 or IPv6 interface"
     ]
+
+
+def test_what_a_type_and_what_a_kind_finds_come_in_one_answer() -> None:
+    bad = {"customServiceConfig": "debug = true"}
+    spec = {"neutron": {"vniRanges": ["1:2", "9:1"], **bad}, "placement": {"enabled": False}, "region": "a b"}
+    assert sorted(causes(controlplane.SERVICE.kinds[0], spec)) == [
+        f"spec.neutron.customServiceConfig: {NO_SECTION}",
+        "spec.neutron.vniRanges[1]: 9:1 is no range within 1:16777215",
+        "spec.nova.enabled: nova needs placement, which is disabled",
+        "spec.region: String should match pattern '^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$'",
+    ]
+    # A field that must be there and is not: what the kind would say is unknown.
+    assert causes(CELL, {"cellName": "cell1"})[0] == "spec.authUrl: Field required"
 
 
 def test_a_value_never_shows_in_what_is_said_about_it() -> None:

@@ -11,7 +11,9 @@ rule can hold is in the CRD, where no outage of ours opens a gap: an immutable f
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -118,19 +120,39 @@ def prepare(kind: Kind, request: Mapping[str, Any], objects: Objects) -> Finding
     if "deletionTimestamp" in new["metadata"]:
         # Whatever is wrong with it, it must be able to go.
         return finding
+    found: tuple[Problem, ...] = ()
+    spec: Model | None
     try:
         spec = kind.spec.model_validate(new.get("spec", {}))
     except pydantic.ValidationError as error:
-        return dataclasses.replace(finding, errors=problems(error))
-    if kind.admit is None:
-        return finding
+        found = problems(error)
+        spec = _rest(kind.spec, new.get("spec", {}), error)
+    if kind.admit is None or spec is None:
+        return dataclasses.replace(finding, errors=found)
     verdict = kind.admit(Subject(name, finding.namespace, spec), _before(kind.spec, old), objects)
     return dataclasses.replace(
         finding,
-        errors=tuple(dict.fromkeys(verdict.errors)),
+        errors=tuple(dict.fromkeys((*found, *verdict.errors))),
         warnings=verdict.warnings,
         references=tuple(dict.fromkeys(verdict.references)),
     )
+
+
+def _rest(spec: type[Model], raw: Object, error: pydantic.ValidationError) -> Model | None:
+    """The spec without what is wrong with it, so that the kind can say what else is; None where that is not enough."""
+    rest = copy.deepcopy(raw)
+    for one in error.errors(include_url=False, include_input=False, include_context=False):
+        # Of a list the whole goes: its entries have no names that stay.
+        steps = list(itertools.takewhile(lambda step: isinstance(step, str), one["loc"]))
+        node: Any = rest
+        for step in steps[:-1]:
+            node = node.get(step) if isinstance(node, dict) else None
+        if steps and isinstance(node, dict):
+            node.pop(steps[-1], None)
+    try:
+        return spec.model_validate(rest)
+    except pydantic.ValidationError:
+        return None
 
 
 def _before(spec: type[Model], old: Object | None) -> Subject | None:
