@@ -7,6 +7,7 @@ import base64
 import contextlib
 import dataclasses
 import datetime
+import os
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable
@@ -85,10 +86,8 @@ class Site:
         item = await self.world.api.get(CONFIGURATION, self.name)
         return base64.b64decode(item["webhooks"][0]["clientConfig"].get("caBundle", "")).decode()
 
-    def operator(
-        self, *, port: int | None = None, election: manager.LeaseSettings | None = None
-    ) -> contextlib.AbstractAsyncContextManager[Operator]:
-        return self.world.operator(toy.toys(kind=KIND), admission=self.settings(port), election=election)
+    def operator(self, *, port: int | None = None, **rest: Any) -> contextlib.AbstractAsyncContextManager[Operator]:
+        return self.world.operator(toy.toys(kind=KIND), admission=self.settings(port), **rest)
 
     async def in_force(self) -> None:
         """Waits until the API server asks: it learns of a configuration by a watch."""
@@ -279,6 +278,24 @@ async def test_a_secret_that_somebody_spoils_or_deletes_is_made_anew(site: Site)
         await site.world.delete(kinds.SECRET, SECRET)
         await until(site.bundle, lambda found: found not in (before, between))
         await site.in_force()
+
+
+async def test_an_operator_that_cannot_make_a_certificate_works_and_says_that_it_is_not_ready(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (health,) = free_ports(1)
+    monkeypatch.setenv("PATH", os.devnull)
+    async with site.operator(health_port=health) as operator, aiohttp.ClientSession() as session:
+        await site.world.create()
+        await site.world.until(kinds.DEPLOYMENT, bool)
+        async with session.get(f"http://127.0.0.1:{health}/readyz") as answer:
+            assert (answer.status, await answer.text()) == (503, "the webhook has no certificate yet")
+        monkeypatch.undo()
+        assert operator.manager.webhook is not None
+        operator.manager.webhook.wake()
+        await site.in_force()
+        async with session.get(f"http://127.0.0.1:{health}/readyz") as answer:
+            assert (answer.status, await answer.text()) == (200, "ok")
 
 
 async def test_a_certificate_is_replaced_without_a_refused_call(site: Site) -> None:
