@@ -20,7 +20,7 @@ class Cached:
 
 
 def subject(**spec: Any) -> Subject:
-    return Subject("cloud", "here", OpenStackControlPlaneSpec.model_validate(spec))
+    return Subject(kinds.CONTROL_PLANE, "cloud", "here", OpenStackControlPlaneSpec.model_validate(spec))
 
 
 OTHER = {"metadata": {"name": "other", "namespace": "here"}}

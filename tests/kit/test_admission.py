@@ -32,7 +32,8 @@ class Nothing:
 
 
 def subject(spec: type[Model], **values: Any) -> Subject:
-    return Subject("one", "here", spec.model_validate(values))
+    resource = next(kind.resource for kind in KINDS if kind.spec is spec)
+    return Subject(resource, "one", "here", spec.model_validate(values))
 
 
 def judged(spec: type[Model], new: dict[str, Any], old: dict[str, Any] | None = None) -> Verdict:

@@ -73,7 +73,7 @@ def admit(new: Subject, old: Subject | None, _: Objects) -> Verdict:
     for field in fields(new.spec):
         past = before.get(field.path)
         if field.name == TEXT and field.value:
-            verdict += _judge_text(field, past)
+            verdict += _judge_text(new, field, past)
         elif field.name in _FIXED and past is not None and _is_changed(field, past):
             verdict += Verdict(warnings=(f"{field.path}: {_FIXED[field.name]}",))
         reference = _reference(field)
@@ -82,16 +82,17 @@ def admit(new: Subject, old: Subject | None, _: Objects) -> Verdict:
     return verdict
 
 
-def _judge_text(field: Field, past: Field | None) -> Verdict:
-    verdict = check_text(field.path, field.value)
+def _judge_text(subject: Subject, field: Field, past: Field | None) -> Verdict:
+    verdict = check_text(subject, field.path, field.value)
     if past is None or past.value != field.value:
         return verdict
     # It stands there already: who changes something else is told, and not kept from it.
     return Verdict(warnings=(*(str(one) for one in verdict.errors), *verdict.warnings))
 
 
-def check_text(field: str, text: str) -> Verdict:
-    """What is wrong with a user's configuration text, as far as it can be said before anything is rendered."""
+def check_text(_: Subject, field: str, text: str) -> Verdict:
+    """What is wrong with a user's configuration text in a field of an object, as far as it can be said before anything
+    is rendered."""
     try:
         custom_config.check(text, field)
     except errors.Stalled as stalled:

@@ -65,6 +65,7 @@ class Verdict:
 class Subject:
     """The object in question; ``spec`` is of the kind's own type."""
 
+    resource: Resource
     name: str
     namespace: str
     spec: Any
@@ -129,7 +130,7 @@ def prepare(kind: Kind, request: Mapping[str, Any], objects: Objects) -> Finding
         spec = _rest(kind.spec, new.get("spec", {}), error)
     if kind.admit is None or spec is None:
         return dataclasses.replace(finding, errors=found)
-    verdict = kind.admit(Subject(name, finding.namespace, spec), _before(kind.spec, old), objects)
+    verdict = kind.admit(Subject(kind.resource, name, finding.namespace, spec), _before(kind, old), objects)
     return dataclasses.replace(
         finding,
         errors=tuple(dict.fromkeys((*found, *verdict.errors))),
@@ -155,14 +156,14 @@ def _rest(spec: type[Model], raw: Object, error: pydantic.ValidationError) -> Mo
         return None
 
 
-def _before(spec: type[Model], old: Object | None) -> Subject | None:
+def _before(kind: Kind, old: Object | None) -> Subject | None:
     if old is None:
         return None
     try:
-        read = spec.model_validate(old.get("spec", {}))
+        spec = kind.spec.model_validate(old.get("spec", {}))
     except pydantic.ValidationError:
         return None
-    return Subject(old["metadata"]["name"], old["metadata"].get("namespace", ""), read)
+    return Subject(kind.resource, old["metadata"]["name"], old["metadata"].get("namespace", ""), spec)
 
 
 def answer(finding: Finding, missing: Iterable[str] = ()) -> Object:
