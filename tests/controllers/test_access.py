@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from test_controlplane import INFRASTRUCTURE, only
-from world import eventually
 
 from openstack_operator.cli import generate, run
 from openstack_operator.embedded.apiserver import ControlPlane, free_ports
 from openstack_operator.kit import kinds as ours
 from openstack_operator.kit import settings
 from openstack_operator.runtime import client, errors, kinds, webhook
+from watching import eventually
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT = kinds.Resource("", "v1", "serviceaccounts", "ServiceAccount")

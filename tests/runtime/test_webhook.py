@@ -16,10 +16,11 @@ from typing import Any
 import aiohttp
 import pytest
 import toy
-from toyland import Operator, World, eventually
+from toyland import Operator, World
 
 from openstack_operator.embedded.apiserver import free_ports
 from openstack_operator.runtime import admission, certificates, client, errors, kinds, manager, webhook
+from watching import eventually
 
 SECRET = "toy-webhook"
 NAME = "admission.toys.example.org"
