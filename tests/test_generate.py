@@ -171,7 +171,7 @@ def test_the_tree_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
 # --- a real apiserver ----------------------------------------------------------------------------------------------
 
 
-def _can(apiserver: ControlPlane, verb: str, what: str, namespace: str = "default") -> bool:
+def _can(apiserver: ControlPlane, verb: str, what: str, namespace: str = "default", name: str = "") -> bool:
     account = f"system:serviceaccount:{generate.NAMESPACE}:{generate.OPERATOR}"
     plural, _, subresource = what.partition("/")
     answer: dict[str, Any] = apiserver.request(
@@ -189,6 +189,7 @@ def _can(apiserver: ControlPlane, verb: str, what: str, namespace: str = "defaul
                     "group": plural.partition(".")[2],
                     "resource": plural.partition(".")[0],
                     "subresource": subresource,
+                    "name": name,
                 },
             },
         },
@@ -212,9 +213,13 @@ def test_the_install_manifest_applies_and_grants_what_is_declared_and_no_more(
         "clusterrolebinding.rbac.authorization.k8s.io/openstack-operator",
         "role.rbac.authorization.k8s.io/openstack-operator-leader-election",
         "rolebinding.rbac.authorization.k8s.io/openstack-operator-leader-election",
+        "role.rbac.authorization.k8s.io/openstack-operator-webhook",
+        "rolebinding.rbac.authorization.k8s.io/openstack-operator-webhook",
         "clusterrole.rbac.authorization.k8s.io/openstack-operator-view",
         "clusterrole.rbac.authorization.k8s.io/openstack-operator-edit",
+        "service/openstack-operator",
         "deployment.apps/openstack-operator",
+        "validatingwebhookconfiguration.admissionregistration.k8s.io/openstack-operator",
     ]
     allowed = {
         (verb, what): _can(apiserver, verb, what)
@@ -242,6 +247,10 @@ def test_the_install_manifest_applies_and_grants_what_is_declared_and_no_more(
     }
     assert all(refused.values()), refused
     assert _can(apiserver, "update", "leases.coordination.k8s.io", generate.NAMESPACE)
+    hooks = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+    assert _can(apiserver, "patch", hooks, "", generate.OPERATOR)
+    assert not any(_can(apiserver, verb, hooks, "", "somebody-elses") for verb in ("get", "patch", "update", "delete"))
+    assert not any(_can(apiserver, verb, hooks, "", generate.OPERATOR) for verb in ("create", "update", "delete"))
 
 
 def test_the_operators_pod_passes_the_restricted_pod_security_standard(apiserver: ControlPlane) -> None:

@@ -4,6 +4,8 @@ The first comment lines of a file say what is expected of it:
 
     # expect: TEXT                          refused, and TEXT is in the message
     # expect-condition: Type/Reason: TEXT   accepted here; the controller stalls on it, which a controller test checks
+    # expect-admission: TEXT                besides: refused where the webhook answers (tests/controllers)
+    # expect-warning: TEXT                  besides: the webhook warns of it
     # not yet: spec.a, spec.b               fields that no kind has so far: refused with them, accepted without
 """
 
@@ -31,7 +33,7 @@ DOCUMENTED = sorted((ROOT / "tests" / "seeds").glob("*.yaml"))
 Object = dict[str, Any]
 
 # Checked here, so that a typing error in a comment does not turn into a test of nothing.
-EXPECTATIONS = re.compile(r"^# (expect|expect-condition|not yet): (.+)$", re.MULTILINE)
+EXPECTATIONS = re.compile(r"^# (expect|expect-condition|expect-admission|expect-warning|not yet): (.+)$", re.MULTILINE)
 CONDITION = re.compile(r"[A-Z]\w+/[A-Z]\w+: .+")
 
 
@@ -87,6 +89,8 @@ def test_an_invalid_sample_is_refused_with_the_message_beside_it(
 ) -> None:
     refused, stalled = _expectation(path, "expect"), _expectation(path, "expect-condition")
     assert (refused is None) != (stalled is None), "one of `# expect:` and `# expect-condition:` at the head"
+    judged = _expectation(path, "expect-admission") or _expectation(path, "expect-warning")
+    assert judged is None or stalled is not None, "what the webhook says, the controller says where that was away"
     if stalled is not None:
         assert CONDITION.fullmatch(stalled), "# expect-condition: Type/Reason: text"
         _dry_run(server, _objects(path), namespace)

@@ -17,7 +17,7 @@ from openstack_operator.cli import run
 from openstack_operator.embedded.apiserver import ControlPlane
 from openstack_operator.kit import credentials, labels
 from openstack_operator.kit import kinds as ours
-from openstack_operator.runtime import client, conditions, controller, kinds, manager
+from openstack_operator.runtime import client, conditions, controller, kinds, manager, webhook
 
 Object = dict[str, Any]
 TIMEOUT_SECONDS = 30
@@ -177,6 +177,7 @@ class World:
         *services: str,
         controllers: tuple[controller.Controller[Any], ...] = (),
         config: client.Config | None = None,
+        admission: webhook.Settings | None = None,
     ) -> AsyncIterator[Operator]:
         """A running operator with the controllers of these services (`run --controllers=…`) and synced caches."""
         config = config or client.Config.from_kubeconfig(self.cluster.kubeconfig)
@@ -187,6 +188,7 @@ class World:
                 domain=ours.DOMAIN,
                 namespace=self.namespace,
                 selectors=labels.selector_for,
+                admission=admission,
             )
             operator = Operator(self, running, asyncio.ensure_future(running.run(handle_signals=False)))
             try:

@@ -6,7 +6,10 @@ What the schema refuses is in `tests/test_samples.py`. Here is what only a cloud
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,12 @@ import pytest
 import requests
 import yaml
 from clouds import API_VERSION, BROUGHT, CONTROL_PLANE, DIFFICULT_PASSWORD, Cloud, secret, small
-from clusters import Cluster, Object, condition, is_stalled
+from clusters import Cluster, ClusterError, Object, condition, is_stalled
 
 INVALID = Path(__file__).parents[2] / "deploy" / "samples" / "invalid"
 EXPECTED = re.compile(r"^# expect-condition: (\w+)/(\w+): (.+)$", re.MULTILINE)
+REFUSED = re.compile(r"^# expect-admission: (.+)$", re.MULTILINE)
+WEBHOOK = ("validatingwebhookconfigurations", "openstack-operator")
 STALLING = [
     path
     for path in sorted(INVALID.glob("*.yaml"))
@@ -34,6 +39,10 @@ def test_a_sample_stalls_with_the_message_beside_it(cluster: Cluster, namespace:
     for item in objects:
         item["metadata"]["namespace"] = namespace
     last = objects[-1]
+    if refused := REFUSED.search(text):
+        with pytest.raises(ClusterError, match=re.escape(refused[1])):
+            cluster.apply(*objects)
+        return
     if "# expect-condition: ConfigReady" in text:
         # Configuration is written once the database is known.
         cluster.apply(*(_server(kind, namespace) for kind in ("MariaDB", "Memcached")))
@@ -54,11 +63,44 @@ def _server(kind: str, namespace: str) -> Object:
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": {}}
 
 
+@contextlib.contextmanager
+def unasked(cluster: Cluster) -> Iterator[None]:
+    """The API server asks nobody, as in an outage of the webhook; the operator mends what comes back."""
+    manifest = yaml.safe_load_all((INVALID.parents[1] / "install.yaml").read_text())
+    configuration = next(item for item in manifest if item["kind"] == "ValidatingWebhookConfiguration")
+    cluster.kubectl("delete", *WEBHOOK)
+    try:
+        yield
+    finally:
+        cluster.apply(configuration)
+
+        def is_trusted(item: Object | None) -> bool:
+            return item is not None and "caBundle" in item["webhooks"][0]["clientConfig"]
+
+        cluster.until(*WEBHOOK, "", is_trusted, "with the operator's authority", 30)
+
+
+def insist(change: Callable[[], None], seconds: float = 10) -> None:
+    """The API server hears a moment later that it shall ask nobody."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            change()
+            return
+        except ClusterError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
+
+
 def test_of_two_control_planes_in_one_namespace_the_older_one_stays(small_cloud: Cloud) -> None:
     cluster, namespace, before = small_cloud.cluster, small_cloud.namespace, small_cloud.pods()
     second = small(cluster, namespace, enabled=())[1]
     second["metadata"]["name"] = "second"
-    cluster.apply(second)
+    with pytest.raises(ClusterError, match=f"OpenStackControlPlane {namespace}/small is in this namespace already"):
+        cluster.apply(second)
+    with unasked(cluster):
+        insist(lambda: cluster.apply(second))
     cluster.until(CONTROL_PLANE, "second", namespace, is_stalled, "Stalled", 30)
     told = condition(cluster.get(CONTROL_PLANE, "second", namespace), "Accepted")
     assert told["reason"] == "NamespaceTaken"
@@ -76,7 +118,11 @@ def test_of_two_control_planes_in_one_namespace_the_older_one_stays(small_cloud:
 def test_text_that_oslo_config_cannot_parse_stalls_with_its_line(small_cloud: Cloud) -> None:
     cluster, namespace, before = small_cloud.cluster, small_cloud.namespace, small_cloud.pods()
     config = cluster.get("configmaps", "keystone-config-data", namespace)
-    small_cloud.set(keystone={"customServiceConfig": "[DEFAULT]\ndebug = true\nthis is no option\n"})
+    bad = "[DEFAULT]\ndebug = true\nthis is no option\n"
+    with pytest.raises(ClusterError, match=r"spec\.keystone\.customServiceConfig: line 3"):
+        small_cloud.set(keystone={"customServiceConfig": bad})
+    with unasked(cluster):
+        insist(lambda: small_cloud.set(keystone={"customServiceConfig": bad}))
     small_cloud.until_stalled("Keystone", "customServiceConfig: line 3")
     assert small_cloud.pods() == before
     assert cluster.get("configmaps", "keystone-config-data", namespace)["data"] == config["data"]

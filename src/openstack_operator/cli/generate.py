@@ -18,13 +18,17 @@ from typing import Any, Protocol
 
 import yaml
 
-from openstack_operator.runtime import kinds, rbac, schema
+from openstack_operator.kit import settings
+from openstack_operator.runtime import kinds, rbac, schema, webhook
 from openstack_operator.runtime.kinds import Kind, Resource
 
 OPERATOR = "openstack-operator"
 NAMESPACE = "openstack-operator-system"
 HEALTH_PORT = 8081
 METRICS_PORT = 8080
+WEBHOOK_PORT = 9443
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{OPERATOR}"
+"""Name of the operator as a user of the API server."""
 
 CLUSTERROLE = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTERROLEBINDING = Resource(
@@ -105,7 +109,10 @@ def install(source: Catalogue) -> list[Manifest]:
         namespace(source.version),
         *(kinds.crd(kind) for kind in source.kinds),
         *access(source),
+        service(source.version),
         deployment(source.version),
+        # Last: the API server asks nobody before there is somebody to answer.
+        webhooks(source),
     ]
 
 
@@ -124,11 +131,13 @@ def access(source: Catalogue) -> list[Manifest]:
     version = source.version
     subject = {"kind": kinds.SERVICEACCOUNT.kind, "name": OPERATOR, "namespace": NAMESPACE}
     resources = [kind.resource for kind in source.kinds]
+    allowed = [*rbac.rules(source.controllers), *rbac.webhook_rules(OPERATOR)]
+    certificate = settings.webhook_secret(OPERATOR)
     aggregate = "rbac.authorization.k8s.io/aggregate-to-"
     edit = ("create", "delete", "deletecollection", "patch", "update")
     return [
         _manifest(kinds.SERVICEACCOUNT, OPERATOR, version),
-        _manifest(CLUSTERROLE, OPERATOR, version, rules=rbac.rules(source.controllers)),
+        _manifest(CLUSTERROLE, OPERATOR, version, rules=allowed),
         _manifest(
             CLUSTERROLEBINDING, OPERATOR, version, subjects=[subject], roleRef=_role_reference(CLUSTERROLE, OPERATOR)
         ),
@@ -139,6 +148,14 @@ def access(source: Catalogue) -> list[Manifest]:
             version,
             subjects=[subject],
             roleRef=_role_reference(kinds.ROLE, f"{OPERATOR}-leader-election"),
+        ),
+        _manifest(kinds.ROLE, certificate, version, rules=rbac.certificate_rules(certificate)),
+        _manifest(
+            kinds.ROLEBINDING,
+            certificate,
+            version,
+            subjects=[subject],
+            roleRef=_role_reference(kinds.ROLE, certificate),
         ),
         _manifest(
             CLUSTERROLE,
@@ -157,6 +174,23 @@ def access(source: Catalogue) -> list[Manifest]:
     ]
 
 
+def service(version: str) -> Manifest:
+    """Where the API server finds the admission webhook."""
+    spec = {
+        "selector": {"app.kubernetes.io/name": OPERATOR},
+        "ports": [{"name": "webhook", "port": 443, "targetPort": "webhook", "protocol": "TCP"}],
+    }
+    return _manifest(kinds.SERVICE, OPERATOR, version, spec=spec)
+
+
+def webhooks(source: Catalogue) -> Manifest:
+    """What the API server asks the operator about before it stores an object."""
+    where = {"service": {"namespace": NAMESPACE, "name": OPERATOR, "path": webhook.PATH, "port": 443}}
+    resources = [kind.resource for kind in source.kinds]
+    found = webhook.configuration(OPERATOR, settings.WEBHOOK, resources, where, ACCOUNT)
+    return found | {"metadata": found["metadata"] | {"labels": _labels(source.version)}}
+
+
 def deployment(version: str) -> Manifest:
     def probe(path: str, period: int) -> Manifest:
         # Three failures in a row: an answer that takes longer than its timeout three times means a stuck event loop.
@@ -168,6 +202,7 @@ def deployment(version: str) -> Manifest:
         "imagePullPolicy": "IfNotPresent",
         # Not the command of people: the pod imports what it runs and no more.
         "command": ["python", "-m", "openstack_operator.cli.run"],
+        "args": [f"--webhook-port={WEBHOOK_PORT}"],
         "env": [
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
@@ -179,8 +214,9 @@ def deployment(version: str) -> Manifest:
         "ports": [
             {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"},
             {"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"},
+            {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},
         ],
-        # Ready means that the caches are filled; one LIST of each kind takes a second or so.
+        # Ready means that the caches are filled (one LIST of each kind takes a second or so) and the webhook answers.
         "startupProbe": {**probe("/healthz", 1), "failureThreshold": 60},
         "livenessProbe": probe("/healthz", 10),
         "readinessProbe": probe("/readyz", 5),
@@ -191,7 +227,7 @@ def deployment(version: str) -> Manifest:
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         },
-        # The client writes certificates of a kubeconfig to files, because ssl loads no others.
+        # Certificates are written to files on their way to ssl, which loads no others, and openssl makes them there.
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
     pod = {

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from openstack_operator import controlplane
-from openstack_operator.kit import kinds, labels
-from openstack_operator.runtime import client, errors, logs, manager
+from openstack_operator.kit import kinds, labels, settings
+from openstack_operator.runtime import client, errors, logs, manager, webhook
 from openstack_operator.runtime.controller import Controller
 
 FIELD_MANAGER = "openstack-operator"
@@ -40,14 +40,24 @@ async def run(
     host: str = "0.0.0.0",
     health_port: int = 8081,
     metrics_port: int = 8080,
+    webhook_port: int = 0,
 ) -> None:
     """Runs until SIGTERM."""
     chosen = choose(controllers)
     config = client.Config.load(kubeconfig)
     identity = os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}"
-    # A subset of the controllers must not wait for the lease of the others.
+    # A subset of the controllers must not wait for the lease of the others, and has a webhook of its own.
     name = "-".join([FIELD_MANAGER, *sorted(controllers)])
     election = manager.LeaseSettings(config.namespace, name, identity) if leader_election else None
+    admission = webhook.Settings(
+        configuration=name,
+        webhook=settings.WEBHOOK,
+        namespace=config.namespace,
+        secret=settings.webhook_secret(name),
+        names=(f"DNS:{name}.{config.namespace}.svc",),
+        port=webhook_port,
+        host=host,
+    )
     async with client.Client(config, FIELD_MANAGER) as api:
         operator = manager.Manager(
             api,
@@ -59,6 +69,7 @@ async def run(
             host=host,
             health_port=health_port,
             metrics_port=metrics_port,
+            admission=admission if webhook_port else None,
         )
         logs.get("run").info("starting", controllers=len(chosen), namespace=namespace or "all")
         await operator.run()
@@ -79,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("--health-port", type=int, default=8081, help="port of /healthz and /readyz; 0: none")
     options.add_argument("--metrics-port", type=int, default=8080, help="port of /metrics; 0: none")
+    options.add_argument("--webhook-port", type=int, default=0, help="port of the admission webhook; 0: none")
     options.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     options.add_argument("--log-format", default="json", choices=("json", "human"))
     return options
@@ -96,6 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             leader_election=options.leader_election,
             health_port=options.health_port,
             metrics_port=options.metrics_port,
+            webhook_port=options.webhook_port,
         )
     )
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from openstack_operator.controlplane.types import OpenStackControlPlaneSpec
 from openstack_operator.kit import kinds, labels, releases, settings, workloads
 from openstack_operator.kit.service import Service
 from openstack_operator.kit.types import Entry
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.schema import Model
+
+if TYPE_CHECKING:
+    # What types say at admission (``admission``) asks here which services are enabled.
+    from openstack_operator.controlplane.types import OpenStackControlPlaneSpec
 
 # The client pod runs as nobody in particular; no image has a user of this number.
 CLIENT_UID = 65532

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from openstack_operator.controlplane import admission
 from openstack_operator.kit import kinds
 from openstack_operator.kit.types import DEFAULT_RELEASE, Entry, Images, PodSettings, PublicEndpoint, Release, Status
 from openstack_operator.runtime.kinds import Column, Kind
-from openstack_operator.runtime.schema import Model, ObjectName
+from openstack_operator.runtime.schema import Model, ObjectName, Rule
 from openstack_operator.services.glance.types import GlanceEntry
 from openstack_operator.services.keystone.types import KeystoneEntry
 from openstack_operator.services.mariadb.types import MariaDBTemplate
@@ -85,4 +86,11 @@ KIND = Kind(
         Column("Release", ".spec.openstackRelease", description="OpenStack release."),
         Column("URL", ".status.identityUrl", description="Public URL of Keystone."),
     ),
+    cel=(
+        Rule(
+            "self.metadata.name.size() <= 63",
+            "metadata.name must have at most 63 characters: labels of all objects have it as their value",
+        ),
+    ),
+    admit=admission.admit,
 )

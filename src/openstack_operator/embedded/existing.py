@@ -25,6 +25,8 @@ NEEDED: tuple[tuple[str, str, str], ...] = (
     ("rbac.authorization.k8s.io", "clusterroles", "bind"),
     ("", "namespaces", "create"),
     ("", "serviceaccounts", "create"),
+    ("", "services", "create"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", "create"),
     ("apps", "deployments", "create"),
     ("openstack.k8s.io", "openstackcontrolplanes", "create"),
 )

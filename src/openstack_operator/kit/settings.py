@@ -1,9 +1,20 @@
-"""Settings of the operator process itself, from its environment (deploy/install.yaml sets them)."""
+"""Settings of the operator process itself: names of its own objects, and what deploy/install.yaml puts into its
+environment."""
 
 from __future__ import annotations
 
 import functools
 import os
+
+from openstack_operator.kit.kinds import DOMAIN
+
+WEBHOOK = f"admission.{DOMAIN}"
+"""Name of the admission webhook in its configuration."""
+
+
+def webhook_secret(operator: str) -> str:
+    """The Secret with the webhook's certificate; Service and configuration have the operator's own name."""
+    return f"{operator}-webhook"
 
 
 @functools.cache

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from openstack_operator.kit import quantities
 from openstack_operator.runtime.kinds import Condition, Status
 from openstack_operator.runtime.schema import (
     DataKey,
@@ -61,6 +62,15 @@ class Resources(Model):
     """What is reserved. Sets resources.requests; what is absent keeps the service's own default."""
     limits: ResourceList = ResourceList()
     """What may not be exceeded. Sets resources.limits; none by default."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        """Raises ValueError for what the API server refuses in every pod."""
+        for name in type(self.requests).model_fields:
+            asked, allowed = getattr(self.requests, name), getattr(self.limits, name)
+            if asked and allowed and quantities.value(asked) > quantities.value(allowed):
+                raise ValueError(f"requests.{name} {asked} is more than limits.{name} {allowed}")
+        return self
 
 
 class Images(Model):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from openstack_operator.runtime import schema
+from openstack_operator.runtime import admission, schema
 from openstack_operator.runtime.schema import K8s, Model, Rule, Time
 
 
@@ -77,6 +77,13 @@ NETWORKPOLICY = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkP
 INGRESS = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
 ENDPOINTSLICE = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 STORAGECLASS = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
+VALIDATINGWEBHOOKCONFIGURATION = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
 CRD = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 
 
@@ -135,6 +142,8 @@ class Kind:
     max_name_length: int | None = None
     """Longest metadata.name that leaves room for the names derived from it. With it the name must also be a DNS label
     that starts with a letter, because Services are among the derived ones (RFC 1035 before Kubernetes 1.36)."""
+    admit: admission.Admit | None = None
+    """What is said at admission beyond schema and rules: a pure function of the object, its old self, and caches."""
 
 
 def condition_column(name: str, condition: str, attribute: str = "status", priority: int = 0) -> Column:

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
-from openstack_operator.runtime import errors, events, kinds, lease, logs, server
+from openstack_operator.runtime import errors, events, kinds, lease, logs, server, webhook
 from openstack_operator.runtime.client import Client, Object
 from openstack_operator.runtime.controller import Controller
 from openstack_operator.runtime.informer import Informer, Key, key_of
@@ -70,6 +70,7 @@ class Manager:
         host: str = "127.0.0.1",
         health_port: int = 0,
         metrics_port: int = 0,
+        admission: webhook.Settings | None = None,
     ) -> None:
         self.client, self.domain, self.namespace = client, domain, namespace
         self._selectors, self._election = selectors, election
@@ -87,6 +88,8 @@ class Manager:
         for one in controllers:
             for resource in one.reads:
                 self.informer(resource)
+        judged = [one.kind for one in controllers]
+        self.webhook = None if admission is None else webhook.Webhook(self, judged, admission)
 
     # --- caches ---------------------------------------------------------------------------------------------------
 
@@ -103,6 +106,16 @@ class Manager:
                 {"labelSelector": selector} if selector else None,
             )
         return self._informers[resource]
+
+    def cached(self, resource: kinds.Resource, namespace: str | None, name: str) -> Object | None:
+        """An object, where a shared cache holds it; None says nothing about whether it exists."""
+        informer = self._informers.get(resource)
+        return None if informer is None else informer.get(namespace, name)
+
+    def cached_items(self, resource: kinds.Resource, namespace: str | None) -> list[Object]:
+        """What the shared caches hold of a kind in a namespace: nothing of a kind that no controller declares."""
+        informer = self._informers.get(resource)
+        return [] if informer is None else list(informer.items(namespace))
 
     async def follow(
         self, resource: kinds.Resource, namespace: str, name: str, wake: Callable[[Key], None], key: Key
@@ -167,9 +180,7 @@ class Manager:
             loop.add_signal_handler(number, self.stop)
         election: lease.Election | None = None
         async with contextlib.AsyncExitStack() as web:
-            for application in await server.start(
-                self._host, self._health_port, self._metrics_port, self.started.is_set
-            ):
+            for application in await server.start(self._host, self._health_port, self._metrics_port, self._unready):
                 web.push_async_callback(application.cleanup)
             try:
                 election = self._start_election()
@@ -181,8 +192,18 @@ class Manager:
         if self._failure is not None:
             raise self._failure
 
+    def _unready(self) -> str | None:
+        if not self.started.is_set():
+            return "caches are not synced yet"
+        if self.webhook is not None and not self.webhook.serving.is_set():
+            return "the webhook has no certificate yet"
+        return None
+
     async def _lead(self, election: lease.Election | None) -> None:
         caching = [self._spawn(informer.run()) for informer in self._informers.values()]
+        if self.webhook is not None:
+            self._spawn(self.webhook.watch())
+            self._spawn(self.webhook.serve())
         if not await self._reached(self._all_synced()):
             return
         self.started.set()
@@ -193,6 +214,9 @@ class Manager:
             # A warm cache may lag behind what the replica before us wrote last: a password of its would be made anew.
             if election.is_contended and not await self._reached(self._start_caches_over(caching)):
                 return
+        if self.webhook is not None:
+            self._spawn(self.webhook.watch_configuration())
+            self._spawn(self.webhook.lead())
         for runner in self.runners:
             for _ in range(runner.controller.workers):
                 self._spawn(runner.work())

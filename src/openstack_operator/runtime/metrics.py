@@ -21,3 +21,12 @@ REPAIRS = Counter(
     ["kind", "resource"],
 )
 LEADER = Gauge("openstack_operator_leader", "1 while this replica holds the Lease.")
+ADMISSIONS = Counter("openstack_operator_admissions_total", "Objects judged at admission.", ["kind", "result"])
+ADMISSION_SECONDS = Histogram(
+    "openstack_operator_admission_seconds",
+    "Wall time of one judgement at admission.",
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 3),
+)
+CERTIFICATE_EXPIRY = Gauge(
+    "openstack_operator_webhook_certificate_expiry_seconds", "Unix time at which the certificate that is served ends."
+)

@@ -74,6 +74,26 @@ def election_rules() -> list[PolicyRule]:
     return [{"apiGroups": [kinds.LEASE.group], "resources": [kinds.LEASE.plural], "verbs": ["create", "get", "update"]}]
 
 
+def webhook_rules(configuration: str) -> list[PolicyRule]:
+    """Returns the rules of a ClusterRole for the admission webhook's own configuration and no other."""
+    resource = kinds.VALIDATINGWEBHOOKCONFIGURATION
+    return [
+        {
+            "apiGroups": [resource.group],
+            "resources": [resource.plural],
+            "resourceNames": [configuration],
+            "verbs": [*READ, "patch"],
+        }
+    ]
+
+
+def certificate_rules(secret: str) -> list[PolicyRule]:
+    """Returns the rules of a Role in the operator's own namespace, for the Secret with the webhook's certificate."""
+    common = {"apiGroups": [kinds.SECRET.group], "resources": [kinds.SECRET.plural]}
+    # A name cannot be asked for what does not exist yet.
+    return [{**common, "verbs": ["create"]}, {**common, "resourceNames": [secret], "verbs": [*READ, "update"]}]
+
+
 def user_rules(resources: Iterable[Resource], verbs: Sequence[str]) -> list[PolicyRule]:
     """Returns rules for people who work with these resources."""
     wanted = set(verbs)

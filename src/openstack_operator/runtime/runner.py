@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic
 import pydantic
 import structlog
 
-from openstack_operator.runtime import apply, conditions, errors, kinds, logs, metrics, status
+from openstack_operator.runtime import admission, apply, conditions, errors, kinds, logs, metrics, status
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.conditions import Outcome
 from openstack_operator.runtime.controller import Controller, S, Scope, Step, Watch
@@ -189,9 +189,8 @@ class Runner(Generic[S]):
         return retry
 
     async def _refuse(self, item: Object, problem: pydantic.ValidationError) -> None:
-        first = problem.errors()[0]
-        where = ".".join(str(part) for part in ("spec", *first["loc"]))
-        outcome = Outcome("False", conditions.REASON_INVALID_SPEC, f"{where}: {first['msg']}", stalled=True)
+        message = "; ".join(str(one) for one in admission.problems(problem))
+        outcome = Outcome("False", conditions.REASON_INVALID_SPEC, message, stalled=True)
         await self._status.write(item, self._blocked("waits for a valid spec"), outcome, {})
 
     def _blocked(self, message: str) -> list[tuple[str, Outcome]]:

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from openstack_operator.kit import kinds, names
+from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import (
     Entry,
     IdentityClientInstance,
@@ -70,4 +70,5 @@ KIND = Kind(
     ),
     scale=True,
     max_name_length=names.INSTANCE_LENGTH,
+    admit=admission.admit,
 )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from openstack_operator.kit import kinds, names
+from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import Entry, SecretKeyRef, ServiceInstance, ServiceStatus, ServiceTemplate
 from openstack_operator.runtime.kinds import Column, Kind
 from openstack_operator.runtime.schema import Model
@@ -69,4 +69,5 @@ KIND = Kind(
     ),
     scale=True,
     max_name_length=names.INSTANCE_LENGTH,
+    admit=admission.admit,
 )

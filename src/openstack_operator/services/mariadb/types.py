@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from openstack_operator.kit import kinds, names
+from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import (
     ENTRIES,
     DatabaseRequest,
@@ -54,4 +54,5 @@ KIND = Kind(
     description="A MariaDB server and the databases that services ask for.",
     columns=(Column("Replicas", ".spec.replicas", "integer", description="Number of servers."),),
     max_name_length=names.INSTANCE_LENGTH,
+    admit=admission.admit,
 )

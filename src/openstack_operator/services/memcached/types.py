@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from openstack_operator.kit import kinds, names
+from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import Instance, Status, Workload
 from openstack_operator.runtime.kinds import Column, Kind
 
@@ -43,4 +43,5 @@ KIND = Kind(
     columns=(Column("Replicas", ".spec.replicas", "integer", description="Number of servers."),),
     scale=True,
     max_name_length=names.INSTANCE_LENGTH,
+    admit=admission.admit,
 )

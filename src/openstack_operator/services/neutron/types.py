@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from openstack_operator.kit import kinds, names
+from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import (
     Configurable,
     Credentials,
@@ -21,8 +21,32 @@ from openstack_operator.kit.types import (
 from openstack_operator.runtime.kinds import Column, Kind
 from openstack_operator.runtime.schema import Labels
 
-VniRange = Annotated[str, Field(pattern=r"^[0-9]{1,8}:[0-9]{1,8}$", max_length=17)]
-VlanRange = Annotated[str, Field(pattern=r"^[^\s:,]+(:[0-9]{1,4}:[0-9]{1,4})?$", max_length=80)]
+
+def _ordered(limits: list[str], highest: int) -> None:
+    """Raises ValueError for a range that neutron-server does not start with."""
+    first, last = (int(limit) for limit in limits)
+    if not 1 <= first <= last <= highest:
+        raise ValueError(f"{first}:{last} is no range within 1:{highest}")
+
+
+def _vni_range(text: str) -> str:
+    # Geneve has 24 bits for the identifier.
+    _ordered(text.split(":"), 2**24 - 1)
+    return text
+
+
+def _vlan_range(text: str) -> str:
+    _, *limits = text.split(":")
+    if limits:
+        # 0 and 4095 are reserved (IEEE 802.1Q).
+        _ordered(limits, 4094)
+    return text
+
+
+VniRange = Annotated[str, Field(pattern=r"^[0-9]{1,8}:[0-9]{1,8}$", max_length=17), AfterValidator(_vni_range)]
+VlanRange = Annotated[
+    str, Field(pattern=r"^[^\s:,]+(:[0-9]{1,4}:[0-9]{1,4})?$", max_length=80), AfterValidator(_vlan_range)
+]
 
 
 class NeutronAgent(PodSettings, Configurable):
@@ -90,4 +114,5 @@ KIND = Kind(
     ),
     scale=True,
     max_name_length=names.INSTANCE_LENGTH,
+    admit=admission.admit,
 )

@@ -6,7 +6,7 @@ from typing import Annotated, cast
 
 from pydantic import Field
 
-from openstack_operator.kit import kinds, names
+from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import (
     Configurable,
     Credentials,
@@ -92,4 +92,5 @@ KIND = Kind(
         Column("Virt", ".status.virtType", description="How servers run: kvm or qemu."),
     ),
     max_name_length=names.INSTANCE_LENGTH,
+    admit=admission.admit,
 )

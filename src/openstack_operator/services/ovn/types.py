@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from openstack_operator.kit import kinds, names
+from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import Entry, Instance, PodSettings, Status, Storage, Workload
 from openstack_operator.runtime.kinds import Column, Kind
 from openstack_operator.runtime.schema import K8s, Labels, Model, Opaque, Quantity, Rule
+
+
+def _interface(text: str) -> str:
+    """Raises ValueError for what no interface can have."""
+    ipaddress.ip_interface(text)
+    return text
+
 
 BridgeName = Annotated[str, Field(pattern=r"^[a-z][-a-z0-9_.]{0,14}$", max_length=15)]
 """Name of a bridge, which is the name of a network interface too."""
@@ -43,7 +51,7 @@ class ExternalBridge(Model):
 
     name: BridgeName = "br-ex"
     """Name of the bridge. Creates it in Open vSwitch when the node's switch starts."""
-    address: Annotated[str, Field(pattern=r"^[0-9a-fA-F.:]+/[0-9]{1,3}$", max_length=64)]
+    address: Annotated[str, Field(pattern=r"^[0-9a-fA-F.:]+/[0-9]{1,3}$", max_length=64), AfterValidator(_interface)]
     """Address and prefix length of the node, such as 172.24.4.1/24. Sets the address of the bridge's interface; a
     change reaches a node when its switch starts again."""
 
@@ -108,4 +116,5 @@ KIND = Kind(
         Column("Datapath", ".status.datapath", description="Where packets are switched."),
     ),
     max_name_length=names.INSTANCE_LENGTH,
+    admit=admission.admit,
 )

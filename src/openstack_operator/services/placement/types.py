@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import kinds, names
+from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import (
     Entry,
     IdentityClientInstance,
@@ -43,4 +43,5 @@ KIND = Kind(
     ),
     scale=True,
     max_name_length=names.INSTANCE_LENGTH,
+    admit=admission.admit,
 )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from openstack_operator.kit import kinds, names
+from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import (
     ENTRIES,
     GrantedEntry,
@@ -53,4 +53,5 @@ KIND = Kind(
     description="A RabbitMQ server and the virtual hosts that services ask for.",
     columns=(Column("Replicas", ".spec.replicas", "integer", description="Number of servers."),),
     max_name_length=names.INSTANCE_LENGTH,
+    admit=admission.admit,
 )

@@ -6,10 +6,10 @@ from typing import Annotated, cast
 
 from pydantic import Field
 
-from openstack_operator.kit import kinds, names
+from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import ConfigText, PublicEndpoint, Ref, Status
 from openstack_operator.runtime.kinds import Column, Kind
-from openstack_operator.runtime.schema import K8s, Model, Replicas, Rule
+from openstack_operator.runtime.schema import IMMUTABLE, K8s, Model, Replicas, Rule
 from openstack_operator.services.nova.compute.types import ComputeTemplate
 from openstack_operator.services.nova.conductor.types import ConductorTemplate
 from openstack_operator.services.nova.metadata.types import CellMetadataTemplate
@@ -49,8 +49,8 @@ class CellTemplate(CellParts):
 class NovaCellSpec(CellParts, Process):
     """A cell and what it connects to."""
 
-    cell_name: CellName
-    """Name of the cell in Nova. Sets the column Cell."""
+    cell_name: Annotated[CellName, K8s(cel=(IMMUTABLE,))]
+    """Name of the cell in Nova, which cannot be changed. Sets the column Cell."""
     replicas: Replicas = 1
     """Number of pods of each part whose own template says nothing. Sets replicas of the parts."""
     custom_service_config: ConfigText = ""
@@ -88,4 +88,5 @@ KIND = Kind(
         Column("Virt", ".status.virtType", description="How servers run: kvm or qemu."),
     ),
     max_name_length=names.INSTANCE_LENGTH,
+    admit=admission.admit,
 )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from openstack_operator.kit import kinds, names
+from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import Configurable, PodSettings, Ref, Status
 from openstack_operator.runtime.kinds import Column, Kind
 from openstack_operator.runtime.schema import K8s, Labels, Model
@@ -81,4 +81,5 @@ KIND = Kind(
         Column("Virt", ".status.virtType", description="How servers run: kvm or qemu."),
     ),
     max_name_length=names.INSTANCE_LENGTH,
+    admit=admission.admit,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import kinds, names
+from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import Ref
 from openstack_operator.runtime.kinds import Column, Kind
 from openstack_operator.runtime.schema import Replicas
@@ -37,4 +37,5 @@ KIND = Kind(
     columns=(Column("Replicas", ".spec.replicas", "integer", description="Number of pods."),),
     scale=True,
     max_name_length=names.INSTANCE_LENGTH,
+    admit=admission.admit,
 )

@@ -1,0 +1,120 @@
+"""What every kind of ours says at admission: users' configuration text, objects that a spec names, volumes that stay.
+
+``admit`` is the value of ``Kind.admit`` for most kinds; one with rules of its own calls it and adds to it. What a type
+can say alone is a validator of the type, so that the controller refuses the same (condition Ready, InvalidSpec).
+``check_text`` is the one place that judges users' text here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from openstack_operator.kit import custom_config, kinds, quantities
+from openstack_operator.kit.types import Entry, Ref, SecretKeyRef
+from openstack_operator.runtime import errors
+from openstack_operator.runtime import kinds as built_in
+from openstack_operator.runtime.admission import Objects, Problem, Reference, Subject, Verdict
+from openstack_operator.runtime.kinds import Resource
+from openstack_operator.runtime.schema import Model
+
+TEXT = "custom_service_config"
+
+TARGETS: dict[str, Resource] = {
+    "database_ref": kinds.MARIADB,
+    "messaging_ref": kinds.RABBITMQ,
+    "memcached_ref": kinds.MEMCACHED,
+    "keystone_ref": kinds.KEYSTONE,
+    "placement_ref": kinds.PLACEMENT,
+    "neutron_ref": kinds.NEUTRON,
+    "ovn_ref": kinds.OVN_NETWORK,
+    "nova_ref": kinds.NOVA,
+    "conductor_ref": kinds.NOVA_CONDUCTOR,
+}
+"""What a field of this name refers to; ``…_secret_ref`` is a Secret. A test finds a reference that is not here."""
+
+# Kubernetes lets nobody change these in a volume that exists, so a change is no error and has no effect there.
+_FIXED = {
+    "storage_size": "volumes that exist keep their size",
+    "storage_class": "volumes that exist keep their class",
+}
+
+
+class Field(NamedTuple):
+    """A field of a spec that is set: its path in YAML, its name in Python, its value."""
+
+    path: str
+    name: str
+    value: Any
+    is_enabled: bool
+
+
+def fields(model: Model, path: str = "spec", *, is_enabled: bool = True) -> Iterator[Field]:
+    """Every field below a spec, parents before children. What an entry that is disabled holds is not enabled."""
+    for name, info in type(model).model_fields.items():
+        value = getattr(model, name)
+        where = f"{path}.{info.alias or name}"
+        yield Field(where, name, value, is_enabled)
+        inner: list[tuple[str, Any]] = [(where, value)]
+        if isinstance(value, dict):
+            inner = [(f"{where}.{key}", one) for key, one in value.items()]
+        elif isinstance(value, tuple):
+            inner = [(f"{where}[{number}]", one) for number, one in enumerate(value)]
+        for place, one in inner:
+            if isinstance(one, Model) and not isinstance(one, Ref | SecretKeyRef):
+                is_used = is_enabled and (one.enabled if isinstance(one, Entry) else True)
+                yield from fields(one, place, is_enabled=is_used)
+
+
+def admit(new: Subject, old: Subject | None, _: Objects) -> Verdict:
+    """``runtime.admission.Admit`` of a kind without rules of its own."""
+    before = {} if old is None else {field.path: field for field in fields(old.spec)}
+    verdict = Verdict()
+    for field in fields(new.spec):
+        past = before.get(field.path)
+        if field.name == TEXT and field.value:
+            verdict += _judge_text(new, field, past)
+        elif field.name in _FIXED and past is not None and _is_changed(field, past):
+            verdict += Verdict(warnings=(f"{field.path}: {_FIXED[field.name]}",))
+        reference = _reference(field)
+        if reference is not None and (past is None or reference != _reference(past)):
+            verdict += Verdict(references=(reference,))
+    return verdict
+
+
+def _judge_text(subject: Subject, field: Field, past: Field | None) -> Verdict:
+    verdict = check_text(subject, field.path, field.value)
+    if past is None or past.value != field.value:
+        return verdict
+    # It stands there already: who changes something else is told, and not kept from it.
+    return Verdict(warnings=(*(str(one) for one in verdict.errors), *verdict.warnings))
+
+
+def check_text(_: Subject, field: str, text: str) -> Verdict:
+    """What is wrong with a user's configuration text in a field of an object, as far as it can be said before anything
+    is rendered."""
+    try:
+        custom_config.check(text, field)
+    except errors.Stalled as stalled:
+        return Verdict(errors=(Problem(field, stalled.message.removeprefix(f"{field}: ")),))
+    return Verdict()
+
+
+def _is_changed(field: Field, past: Field) -> bool:
+    if field.name == "storage_size":
+        return quantities.value(field.value) != quantities.value(past.value)
+    return bool(field.value != past.value)
+
+
+def _reference(field: Field) -> Reference | None:
+    if not field.is_enabled:
+        return None
+    match field.value:
+        case SecretKeyRef(name=name, key=key):
+            return Reference(field.path, built_in.SECRET, name, key)
+        case Ref(name=name):
+            resource = built_in.SECRET if field.name.endswith("secret_ref") else TARGETS[field.name]
+            return Reference(field.path, resource, name)
+        case str(name) if field.name == "storage_class":
+            return Reference(field.path, built_in.STORAGECLASS, name)
+    return None
