@@ -94,7 +94,7 @@ async def ensure(
     secret: dict[str, str] = dict(whole_secret or {})
     for file in files:
         for field, text in file.custom:
-            custom_config.check(text, field)
+            custom_config.require(text, field)
         rendered = ini.render(file.rows, scope.spec if model is None else model, scope.facts)
         public[f"{file.name}.10-generated"] = rendered.public
         if rendered.secret:
