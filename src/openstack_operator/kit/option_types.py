@@ -33,8 +33,10 @@ def words(kind: Type) -> str:
     noun = _NOUNS.get(kind.kind, "a text")
     if kind.choices:
         return f"one of {', '.join(map(str, kind.choices))}"
-    if kind.min is not None and kind.max is not None:
-        return f"{noun} from {kind.min} to {kind.max}"
+    # A bound of the machine's integers says nothing to people.
+    high = None if kind.max is None or kind.max >= 2**31 - 1 else kind.max
+    if kind.min is not None and high is not None:
+        return f"{noun} from {kind.min} to {high}"
     if kind.min is not None:
         return f"{noun} of at least {kind.min}"
     if kind.max is not None:

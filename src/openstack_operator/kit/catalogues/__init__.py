@@ -90,6 +90,23 @@ class Help(msgspec.Struct, frozen=True):
     policies: dict[str, dict[str, Any]]
 
 
+class Index(msgspec.Struct, frozen=True):
+    """What of the services a check needs without importing them; `make generate` writes it."""
+
+    default_release: str
+    kinds: dict[str, str]
+    """Service by kind; empty for a kind that has a part for each service."""
+    owned: dict[str, dict[str, str]]
+    """What overriding an option means that the operator sets itself: by service, and by section and option."""
+
+    def owned_by(self, service: str) -> dict[tuple[str, str], str]:
+        found = {}
+        for place, meaning in self.owned.get(service, {}).items():
+            section, _, option = place.rpartition("/")
+            found[section, option] = meaning
+        return found
+
+
 class Catalogue:
     """The options of one service in one release. Sections are looked up as oslo.config does: without regard to case,
     [DEFAULT] excepted."""
@@ -165,6 +182,11 @@ def policies(service: str, release: str) -> Mapping[str, Policy]:
     """The policy rules of a service by name; none where there is no catalogue of it."""
     content = _read(service, release, "policies")
     return {} if content is None else msgspec.json.decode(content, type=dict[str, Policy])
+
+
+@functools.cache
+def index() -> Index:
+    return msgspec.json.decode((resources.files(__name__) / "services.json").read_bytes(), type=Index)
 
 
 def help_texts(service: str, release: str) -> Help:
