@@ -54,6 +54,7 @@ async def test_conditions_stand_in_the_order_of_the_rollout_and_say_what_each_wa
         item = await world.until_condition(ours.KEYSTONE, "keystone", "CredentialsReady")
         assert states(item) == [
             ("Ready", "False", "NotFound"),
+            ("ConfigValid", "True", "Ready"),
             ("EndpointsReady", "True", "Ready"),
             ("CredentialsReady", "True", "Ready"),
             ("DatabaseReady", "False", "NotFound"),

@@ -90,6 +90,7 @@ async def test_conditions_stand_in_the_order_of_the_rollout(world: Any) -> None:
         item = await world.get(ours.NOVA, "nova")
     assert [name for name, _, _ in states(item)] == [
         "Ready",
+        "ConfigValid",
         "CredentialsReady",
         "DatabasesReady",
         "MessagingReady",

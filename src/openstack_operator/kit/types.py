@@ -22,7 +22,7 @@ from openstack_operator.runtime.schema import (
 
 __all__ = ["Condition", "Status"]
 
-Release = Literal["2026.1"]
+Release = Literal["2025.1", "2025.2", "2026.1", "2026.2"]
 DEFAULT_RELEASE: Release = "2026.1"
 
 ConfigText = Annotated[str, Field(max_length=65536)]
