@@ -171,6 +171,18 @@ def test_what_a_service_would_not_read_or_not_heed_is_named_with_line_and_remedy
     assert expected in said(text, service)
 
 
+def test_options_that_a_release_renamed_are_outdated_from_that_release_on() -> None:
+    text = "[ml2]\ntenant_network_types = geneve\n"
+    found = {release: custom_config.check(text, "neutron", release) for release in catalogues.releases()}
+
+    assert {release: [one.rule for one in said] for release, said in found.items()} == {
+        "2025.1": [],
+        "2025.2": [],
+        "2026.1": ["deprecated"],
+        "2026.2": ["deprecated"],
+    }
+
+
 def test_unknown_names_are_refused_where_the_policy_says_so() -> None:
     strict = Policy(unknown="Refuse")
     found = custom_config.check("[libvirt]\ncpu_modell = x\n[nowhere]\na = b\n", "nova", RELEASE, strict)

@@ -1,7 +1,7 @@
 """What differs between OpenStack releases, as data: one TOML file per release, never a branch in code.
 
-``tag``: default tag of every image; ``without``: options of our rows that the release does not have; ``[images]``: image
-name per role; ``[options]``: spelling of options and programs that releases renamed.
+``tag``: default tag of every image; ``without``: options of our rows that the release does not have; ``[images]``:
+image name per role; ``[options]``: spelling of options and programs that releases renamed.
 """
 
 from __future__ import annotations
