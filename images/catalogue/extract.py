@@ -22,7 +22,7 @@ socket.getfqdn = lambda name="": "localhost"
 os.cpu_count = lambda: 1
 
 from keystoneauth1 import loading  # noqa: E402
-from oslo_config import cfg, generator  # noqa: E402
+from oslo_config import cfg  # noqa: E402
 
 # How a namespace with tests says so: their options are in no service.
 TESTS = re.compile(r"(^|[._])(integration_?)?tests?([._]|$)|integrationtests")
@@ -206,9 +206,26 @@ def add(options, helps, section, option):
 
 def defaults(option):
     """The default as a file would say it, one text for each value; None where there is none."""
-    found = generator._format_defaults(option)
-    found = [str(one) for one in found]
-    return None if found == ["<None>"] or (option.multi and found == [""]) else found
+    value = option.default if option.sample_default is None else option.sample_default
+    if value is None or (option.multi and not value):
+        return None
+    values = value if option.multi and isinstance(value, list | tuple) else [value]
+    return [text_of(one, option.type) for one in values]
+
+
+def text_of(value, kind=None):
+    bounds = getattr(kind, "bounds", False)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        separator = getattr(kind, "key_value_separator", ":")
+        text = ",".join(f"{key}{separator}{text_of(one)}" for key, one in sorted(value.items()))
+        return f"{{{text}}}" if bounds else text
+    if isinstance(value, list | tuple | set | frozenset):
+        parts = [text_of(one) for one in value]
+        text = ",".join(sorted(parts) if isinstance(value, set | frozenset) else parts)
+        return f"[{text}]" if bounds else text
+    return str(value)
 
 
 def type_of(kind):

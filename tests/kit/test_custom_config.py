@@ -252,6 +252,24 @@ def test_every_release_has_the_same_services_and_a_thousand_options_of_nova() ->
         assert "ordered list of CPU models" in catalogues.help_texts("nova", release).options["libvirt"]["cpu_models"]
 
 
+@pytest.mark.parametrize("release", catalogues.releases())
+def test_an_options_default_is_a_value_that_it_takes(release: str) -> None:
+    """What the packages say of themselves, through our reader: a mistake of either shows."""
+    wrong = []
+    for service in catalogues.services(release):
+        catalogue = catalogues.load(service, release)
+        assert catalogue is not None
+        lines = []
+        for section, name, option in catalogue:
+            if option.default and not option.sample:
+                lines += [f"[{section}]", *(f"{name} = {value}" for value in option.default)]
+        found = custom_config.check("\n".join(lines), service, release)
+        wrong += [(service, one.option) for one in found if one.severity == "error"]
+
+    # A whole number with the default 20.0 (cinder.volume.drivers.dell_emc.powermax.common).
+    assert [one for one in wrong if one != ("cinder", "u4p_failover_timeout")] == []
+
+
 def test_two_thousand_lines_are_checked_in_ten_milliseconds() -> None:
     nova = catalogues.load("nova", RELEASE)
     assert nova is not None
