@@ -1,5 +1,5 @@
 # Shortcuts for developers; `./up`, `./down` and `./test` need no make.
-.PHONY: check generate lint unit tempest lock
+.PHONY: check generate lint unit tempest catalogues lock
 
 PYTHON ?= python3
 
@@ -17,6 +17,9 @@ tempest: ## OpenStack's own smoke tests against the cloud of ./up
 
 generate: ## CRDs, access rules, install manifest, reference
 	PYTHONPATH=src $(PYTHON) -m openstack_operator.cli.generate
+
+catalogues: ## options and policy rules of every release, from its own packages; as root
+	PYTHONPATH=src $(PYTHON) -m openstack_operator.cli.catalogues $(RELEASES)
 
 COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	--python-version 3.11 pyproject.toml

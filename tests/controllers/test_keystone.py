@@ -54,6 +54,7 @@ async def test_conditions_stand_in_the_order_of_the_rollout_and_say_what_each_wa
         item = await world.until_condition(ours.KEYSTONE, "keystone", "CredentialsReady")
         assert states(item) == [
             ("Ready", "False", "NotFound"),
+            ("ConfigValid", "True", "Ready"),
             ("EndpointsReady", "True", "Ready"),
             ("CredentialsReady", "True", "Ready"),
             ("DatabaseReady", "False", "NotFound"),
@@ -280,6 +281,7 @@ UNPARSABLE = [
     ("[token]\n\n= 1\n", "line 3: Key cannot be empty: '= 1'"),
     ("  [token]\nexpiration = 1\n", "line 1: Unexpected continuation line: '[token]'"),
     ("[]\nx = 1\n", "line 1: Empty section name: '[]'"),
+    ("[token]\nexpiration = 1h\n", "line 2: [token] expiration must be a whole number of at least 0: '1h'"),
 ]
 
 
@@ -297,13 +299,36 @@ async def test_text_that_oslo_config_cannot_parse_stalls_with_field_and_line_and
         for text, problem in UNPARSABLE:
             await world.patch(ours.KEYSTONE, "keystone", {"spec": {"customServiceConfig": text}})
             item = await world.until_condition(ours.KEYSTONE, "keystone", "Ready", "False", "InvalidConfig")
-            message = f"ConfigReady: spec.customServiceConfig: {problem}"
+            message = f"ConfigValid: spec.customServiceConfig: {problem}"
             assert condition(item, "Stalled") == ("True", "InvalidConfig", message)
         await operator.settle()
         assert operator.manager.runners[0].queue.soon(3600) == 0, "nothing is tried again by itself"
         assert await footprint() == before
         await world.patch(ours.KEYSTONE, "keystone", {"spec": {"customServiceConfig": "[token]\nexpiration = 60\n"}})
         await world.until_condition(ours.KEYSTONE, "keystone", "DeploymentReady")
+
+
+async def test_misspelt_and_overridden_options_are_taken_and_called_out_once(world: Any) -> None:
+    text = "[token]\nexpiraton = 60\n[fernet_tokens]\nmax_active_keys = 9\n"
+    async with world.operator("keystone") as operator:
+        await rolled_out(world)
+        await world.patch(ours.KEYSTONE, "keystone", {"spec": {"customServiceConfig": text}})
+        expected = (
+            "spec.customServiceConfig: line 2: [token] expiraton does not exist in keystone 2026.1 "
+            "(did you mean expiration?); spec.customServiceConfig: line 4: [fernet_tokens] max_active_keys overrides "
+            "spec.token, spec.fernet.rotationHours, which has no effect any more"
+        )
+        await world.until(
+            ours.KEYSTONE, lambda item: item and condition(item, "ConfigValid")[2] == expected, "keystone"
+        )
+        await operator.settle()
+        item = await world.get(ours.KEYSTONE, "keystone")
+        assert condition(item, "ConfigValid") == ("True", "Ready", expected)
+        assert condition(item, "ConfigReady")[0] == "True"
+        data = (await world.get(kinds.CONFIGMAP, "keystone-config-data"))["data"]
+        assert data["keystone.conf.90-custom"].endswith(text)
+        told = [event for event in await world.all(kinds.EVENT) if event["reason"] == "ConfigWarnings"]
+        assert [(event["type"], event.get("count", 1)) for event in told] == [("Warning", 1)]
 
 
 FIELDS = [

@@ -90,6 +90,7 @@ async def test_conditions_stand_in_the_order_of_the_rollout(world: Any) -> None:
         item = await world.get(ours.NOVA, "nova")
     assert [name for name, _, _ in states(item)] == [
         "Ready",
+        "ConfigValid",
         "CredentialsReady",
         "DatabasesReady",
         "MessagingReady",
@@ -214,7 +215,7 @@ async def test_users_text_that_nobody_can_parse_stops_before_anything_is_written
         await world.create(ours.NOVA, "nova", {"cellTemplates": cells})
         await granted(world)
         item = await world.until_condition(ours.NOVA, "nova", "Stalled", "True", "InvalidConfig")
-        message = condition(item, "ConfigReady")[2]
+        message = condition(item, "ConfigValid")[2]
         assert message.startswith("spec.cellTemplates.cell1.computes.gpu.customServiceConfig: line 2:")
         assert await world.names(kinds.JOB) == []
 

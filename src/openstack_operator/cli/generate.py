@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -68,6 +69,27 @@ def catalogue(parts: Iterable[Part], version: str) -> Catalogue:
         if one.resource.full_name == next_one.resource.full_name:
             raise ValueError(f"{one.resource} is defined twice")
     return Catalogue(tuple(found), tuple(item for part in parts for item in part.controllers), version)
+
+
+def services_index() -> str:
+    """What the check of configuration text needs to know of the services (`kit/catalogues`)."""
+    from openstack_operator import controlplane, services
+    from openstack_operator.kit import custom_config
+    from openstack_operator.kit.types import DEFAULT_RELEASE
+
+    owned = {}
+    for service in services.SERVICES:
+        rows = [row for file in service.files for row in file.rows(file.kind.spec.model_construct())]
+        owned[service.name] = {"/".join(place): why for place, why in sorted(custom_config.owned(rows).items())}
+    index = {
+        "default_release": DEFAULT_RELEASE,
+        "kinds": {
+            **{kind.resource.kind: "" for kind in controlplane.SERVICE.kinds},
+            **{kind.resource.kind: service.name for service in services.SERVICES for kind in service.kinds},
+        },
+        "owned": {name: found for name, found in owned.items() if found},
+    }
+    return json.dumps(index, indent=1, ensure_ascii=False) + "\n"
 
 
 def product(root: Path) -> Catalogue:
@@ -443,7 +465,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is not up to date")
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[3], help="the source tree")
     options = parser.parse_args(arguments)
-    changed = outdated(options.root, files(product(options.root)))
+    wanted = files(product(options.root)) | {
+        Path("src/openstack_operator/kit/catalogues/services.json"): services_index()
+    }
+    changed = outdated(options.root, wanted)
     for path, text in changed.items():
         print(f"{'removed' if text is None else 'changed'}  {path}")
     if options.check:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated, Literal
 
 import typer
 
@@ -64,6 +65,33 @@ def crds() -> None:
         for kind in service.kinds:
             print("---")
             yaml.safe_dump(kinds.crd(kind), sys.stdout, sort_keys=False, width=120)
+
+
+@app.command(short_help="Check configuration text against OpenStack's options, without a cluster.")
+def lint(
+    files: Annotated[list[str], typer.Argument(metavar="FILE|DIR|-", help="Objects in YAML, or configuration files.")],
+    service: Annotated[
+        str | None, typer.Option(help="The service that reads a configuration file; by default by the file's name.")
+    ] = None,
+    release: Annotated[str | None, typer.Option(help="OpenStack release; by default the object's own.")] = None,
+    output: Annotated[Literal["text", "json", "sarif"], typer.Option(help="Form of the report.")] = "text",
+    strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail as well.")] = False,
+) -> None:
+    """Check customServiceConfig of objects, or configuration files, against the options of an OpenStack release.
+
+    Exit code 0: nothing but warnings; 1: text that a service would refuse, or any finding with --strict.
+    """
+    from openstack_operator.cli import lint as command
+    from openstack_operator.kit import catalogues
+
+    if release is not None and release not in catalogues.releases():
+        raise typer.BadParameter(f"no release {release}; there are {', '.join(catalogues.releases())}")
+    known = catalogues.services(release or catalogues.index().default_release)
+    if service is not None and service not in known:
+        raise typer.BadParameter(f"no service {service}; there are {', '.join(known)}")
+    text, code = command.run(files, service, release, output, strict)
+    sys.stdout.write(text)
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -44,6 +44,7 @@ def child(service: Service, control_plane: str, spec: OpenStackControlPlaneSpec)
         "images": spec.images.model_dump(mode="json", by_alias=True, exclude_none=True),
         "public_endpoint": spec.public_endpoint.model_dump(mode="json", by_alias=True, exclude_none=True),
         "storage_class": spec.storage_class,
+        "config_policy": spec.config_policy and spec.config_policy.model_dump(mode="json", by_alias=True),
     }
     # A service's own setting wins over the control plane's.
     for name, value in shared.items():

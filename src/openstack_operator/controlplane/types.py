@@ -8,7 +8,16 @@ from pydantic import Field
 
 from openstack_operator.controlplane import admission
 from openstack_operator.kit import kinds
-from openstack_operator.kit.types import DEFAULT_RELEASE, Entry, Images, PodSettings, PublicEndpoint, Release, Status
+from openstack_operator.kit.types import (
+    DEFAULT_RELEASE,
+    ConfigPolicy,
+    Entry,
+    Images,
+    PodSettings,
+    PublicEndpoint,
+    Release,
+    Status,
+)
 from openstack_operator.runtime.kinds import Column, Kind
 from openstack_operator.runtime.schema import Model, ObjectName, Rule
 from openstack_operator.services.glance.types import GlanceEntry
@@ -39,6 +48,8 @@ class OpenStackControlPlaneSpec(Model):
     """Where images come from. Sets images of all services."""
     public_endpoint: PublicEndpoint = PublicEndpoint()
     """How APIs are reached from outside. Sets publicEndpoint of every service that has none of its own."""
+    config_policy: ConfigPolicy | None = None
+    """How configuration text is judged. Sets configPolicy of every service that has none of its own."""
     storage_class: ObjectName | None = None
     """Storage class of every volume; the cluster's default one when absent. Sets storageClass of every service that has
     none of its own."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from openstack_operator.kit import custom_config, kinds, quantities
-from openstack_operator.kit.types import Entry, Ref, SecretKeyRef
-from openstack_operator.runtime import errors
+from openstack_operator.kit import catalogues, config_validity, custom_config, kinds, quantities
+from openstack_operator.kit.types import ConfigPolicy, Entry, Ref, SecretKeyRef
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.admission import Objects, Problem, Reference, Subject, Verdict
 from openstack_operator.runtime.kinds import Resource
@@ -90,14 +89,22 @@ def _judge_text(subject: Subject, field: Field, past: Field | None) -> Verdict:
     return Verdict(warnings=(*(str(one) for one in verdict.errors), *verdict.warnings))
 
 
-def check_text(_: Subject, field: str, text: str) -> Verdict:
-    """What is wrong with a user's configuration text in a field of an object, as far as it can be said before anything
-    is rendered."""
-    try:
-        custom_config.check(text, field)
-    except errors.Stalled as stalled:
-        return Verdict(errors=(Problem(field, stalled.message.removeprefix(f"{field}: ")),))
-    return Verdict()
+def check_text(subject: Subject, field: str, text: str) -> Verdict:
+    """What is to be said about a user's configuration text in a field of an object; ConfigValid says the same."""
+    index = catalogues.index()
+    # A control plane has a part for each service, by its name.
+    service = index.kinds.get(subject.resource.kind) or field.split(".")[1]
+    declared = next((one for where, _, one in config_validity.texts(subject.spec) if where == field), ConfigPolicy())
+    policy = custom_config.Policy(
+        unknown=declared.unknown_options,
+        known=custom_config.known_options(declared.known_options),
+        owned=index.owned_by(service),
+    )
+    found = custom_config.check(text, service, subject.spec.openstack_release, policy, field=field)
+    return Verdict(
+        errors=tuple(Problem(field, str(one).removeprefix(f"{field}: ")) for one in found if one.severity == "error"),
+        warnings=tuple(str(one) for one in found if one.severity == "warning"),
+    )
 
 
 def _is_changed(field: Field, past: Field) -> bool:

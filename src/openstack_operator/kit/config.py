@@ -16,8 +16,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openstack_operator.kit import custom_config, ini, labels, names
+from openstack_operator.kit import custom_config, ini, labels, names, releases
 from openstack_operator.kit.credentials import encode
+from openstack_operator.kit.types import DEFAULT_RELEASE
 from openstack_operator.runtime import drift, kinds
 from openstack_operator.runtime.controller import Scope
 
@@ -92,12 +93,13 @@ async def ensure(
     was written and running pods stay as they are.
     """
     instance = instance or scope.name
+    release = releases.load(getattr(scope.spec, "openstack_release", DEFAULT_RELEASE))
     public: dict[str, str] = dict(whole or {})
     secret: dict[str, str] = dict(whole_secret or {})
     for file in files:
         for field, text in file.custom:
-            custom_config.check(text, field)
-        rendered = ini.render(file.rows, scope.spec if model is None else model, scope.facts)
+            custom_config.require(text, field)
+        rendered = ini.render(release.rows(file.rows), scope.spec if model is None else model, scope.facts)
         public[f"{file.name}.10-generated"] = rendered.public
         if rendered.secret:
             secret[f"{file.name}.20-secret"] = rendered.secret

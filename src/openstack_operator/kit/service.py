@@ -3,19 +3,55 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
+from openstack_operator.kit import config_validity, custom_config, ini
 from openstack_operator.runtime.controller import Controller
 from openstack_operator.runtime.kinds import Kind, Resource
+
+Rows = Callable[[Any], tuple[ini.Row, ...]]
+"""From a kind's spec to the rows of a configuration file."""
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """A configuration file that a kind's pods read. ``field`` is the users' text that is appended to it."""
+
+    kind: Kind
+    name: str
+    rows: Rows
+    field: str = "spec.customServiceConfig"
 
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """One service. ``needs`` are the kinds that must be Ready before it can be: the rollout's order follows."""
+    """One service. ``needs`` are the kinds that must be Ready before it can be: the rollout's order follows.
+
+    With ``files``, users' text is checked before anything else: each controller whose spec has such text gets the step
+    that gives the condition ConfigValid.
+    """
 
     name: str
     controllers: tuple[Controller[Any], ...]
     needs: tuple[Resource, ...] = ()
+    files: tuple[File, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.files:
+            checked = tuple(config_validity.guard(one, self.name, self.owned) for one in self.controllers)
+            object.__setattr__(self, "controllers", checked)
+
+    def findings(self, kind: Kind, spec: Any) -> tuple[custom_config.Finding, ...]:
+        """What is to be said about the users' text in a kind's spec, for admission; ConfigValid says the same."""
+        return config_validity.findings(kind, self.name, spec, self.owned) if self.files else ()
+
+    def owned(self, kind: Kind, spec: Any, field: str) -> tuple[ini.Row, ...]:
+        """The rows of the files that a text is appended to; of all files where it is passed on to other kinds."""
+        own = [file for file in self.files if file.kind is kind and file.field == field]
+        if own:
+            return tuple(row for file in own for row in file.rows(spec))
+        return tuple(row for file in self.files for row in file.rows(file.kind.spec.model_construct()))
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

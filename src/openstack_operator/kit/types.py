@@ -23,7 +23,7 @@ from openstack_operator.runtime.schema import (
 
 __all__ = ["Condition", "Status"]
 
-Release = Literal["2026.1"]
+Release = Literal["2025.1", "2025.2", "2026.1", "2026.2"]
 DEFAULT_RELEASE: Release = "2026.1"
 
 ConfigText = Annotated[str, Field(max_length=65536)]
@@ -108,11 +108,25 @@ class Workload(PodSettings):
     """Number of pods; 0 stops the service and keeps everything else. Sets replicas of the workload."""
 
 
+class ConfigPolicy(Model):
+    """How users' configuration text is judged."""
+
+    unknown_options: Literal["Warn", "Refuse"] = "Warn"
+    """What happens to options and sections that the release does not have. Sets whether ConfigValid is False."""
+    known_options: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^[^/]+/[^/]+$", max_length=253)], ...], Field(max_length=256)
+    ] = ()
+    """Options of drivers that the release does not have, each as section/option or section/*. Sets what the check of
+    configuration text takes for known."""
+
+
 class Configurable(Model):
     """Something that runs an OpenStack process."""
 
     custom_service_config: ConfigText = ""
     """oslo.config text that wins over everything generated. Appended to the service's configuration file."""
+    config_policy: ConfigPolicy | None = None
+    """How the text here and below is judged; absent, what stands above holds. Sets the condition ConfigValid."""
 
 
 class DatabaseCredentials(Model):

@@ -1,7 +1,7 @@
 """What differs between OpenStack releases, as data: one TOML file per release, never a branch in code.
 
-``tag``: default tag of every image; ``[images]``: image name per role; ``[options]``: spelling of options and programs
-that releases renamed.
+``tag``: default tag of every image; ``without``: options of our rows that the release does not have; ``[images]``:
+image name per role; ``[options]``: spelling of options and programs that releases renamed.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 
+from openstack_operator.kit import ini
 from openstack_operator.kit.types import Images
 from openstack_operator.runtime import errors
 
@@ -24,6 +25,11 @@ class Release:
     tag: str
     images: Mapping[str, str]
     options: Mapping[str, str]
+    without: frozenset[str] = frozenset()
+
+    def rows(self, rows: Iterable[ini.Row]) -> tuple[ini.Row, ...]:
+        """Those rows whose options the release has."""
+        return tuple(row for row in rows if f"{row.section}/{row.option}" not in self.without)
 
     def option(self, meaning: str) -> str:
         return self.options[meaning]
@@ -44,7 +50,9 @@ def load(name: str) -> Release:
             "UnknownRelease", f"spec.openstackRelease: no {name} in this operator; it has {', '.join(available())}"
         )
     content = tomllib.loads(file.read_text())
-    return Release(name, content["tag"], content["images"], content.get("options", {}))
+    return Release(
+        name, content["tag"], content["images"], content.get("options", {}), frozenset(content.get("without", ()))
+    )
 
 
 def image(release: Release, role: str, images: Images, defaults: tuple[str, str], override: str | None = None) -> str:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from openstack_operator.kit import kinds
-from openstack_operator.kit.service import Service
-from openstack_operator.services.glance import controller
+from openstack_operator.kit.service import File, Service
+from openstack_operator.services.glance import config, controller
 
-SERVICE = Service("glance", (controller.CONTROLLER,), needs=(kinds.MARIADB, kinds.MEMCACHED, kinds.KEYSTONE))
+SERVICE = Service(
+    "glance",
+    (controller.CONTROLLER,),
+    needs=(kinds.MARIADB, kinds.MEMCACHED, kinds.KEYSTONE),
+    files=(File(controller.CONTROLLER.kind, config.CONF, lambda spec: config.ROWS),),
+)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from openstack_operator.kit import kinds
-from openstack_operator.kit.service import Service
-from openstack_operator.services.keystone import controller
+from openstack_operator.kit.service import File, Service
+from openstack_operator.services.keystone import config, controller
 
-SERVICE = Service("keystone", (controller.CONTROLLER,), needs=(kinds.MARIADB, kinds.MEMCACHED))
+SERVICE = Service(
+    "keystone",
+    (controller.CONTROLLER,),
+    needs=(kinds.MARIADB, kinds.MEMCACHED),
+    files=(File(controller.CONTROLLER.kind, "keystone.conf", lambda spec: config.ROWS),),
+)

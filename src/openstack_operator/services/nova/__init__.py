@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from openstack_operator.kit import kinds
-from openstack_operator.kit.service import Service
-from openstack_operator.services.nova import controller
+from openstack_operator.kit.service import File, Service
+from openstack_operator.services.nova import config, controller
+from openstack_operator.services.nova.api import config as api_config
 from openstack_operator.services.nova.api import controller as api
 from openstack_operator.services.nova.cell import controller as cell
+from openstack_operator.services.nova.compute import config as compute_config
 from openstack_operator.services.nova.compute import controller as compute
+from openstack_operator.services.nova.conductor import config as conductor_config
 from openstack_operator.services.nova.conductor import controller as conductor
+from openstack_operator.services.nova.metadata import config as metadata_config
 from openstack_operator.services.nova.metadata import controller as metadata
+from openstack_operator.services.nova.novncproxy import config as novncproxy_config
 from openstack_operator.services.nova.novncproxy import controller as novncproxy
+from openstack_operator.services.nova.scheduler import config as scheduler_config
 from openstack_operator.services.nova.scheduler import controller as scheduler
 
 SERVICE = Service(
@@ -33,5 +39,14 @@ SERVICE = Service(
         kinds.GLANCE,
         kinds.PLACEMENT,
         kinds.NEUTRON,
+    ),
+    files=(
+        File(controller.CONTROLLER.kind, "nova.conf", lambda spec: config.TOP_ROWS, field=""),
+        File(api.CONTROLLER.kind, "nova.conf", lambda spec: api_config.ROWS),
+        File(compute.CONTROLLER.kind, "nova.conf", lambda spec: compute_config.ROWS),
+        File(conductor.CONTROLLER.kind, "nova.conf", conductor_config.choose),
+        File(metadata.CONTROLLER.kind, "nova.conf", metadata_config.choose),
+        File(novncproxy.CONTROLLER.kind, "nova.conf", lambda spec: novncproxy_config.ROWS),
+        File(scheduler.CONTROLLER.kind, "nova.conf", lambda spec: scheduler_config.ROWS),
     ),
 )

@@ -103,7 +103,7 @@ async def ensure_config(scope: Scope[NovaSpec]) -> None:
     """All users' text is valid, and the files of the Job that registers cells are written."""
     spec = scope.spec
     for field, text in _texts(spec):
-        custom_config.check(text, field)
+        custom_config.require(text, field)
     wanted = ["messaging.url", *(f"cells.{cell}.messaging.url" for cell in spec.cell_templates)]
     if any(fact not in scope.facts for fact in wanted):
         # The Job writes down where the message bus will be; that it is there already is not needed.

@@ -124,7 +124,7 @@ def part(spec: NovaSpec, template: PartTemplate, *skipped: str) -> dict[str, Any
     body = explicit(template, *skipped)
     if template.replicas is None:
         body["replicas"] = spec.replicas
-    return body | custom(spec.custom_service_config, template.custom_service_config)
+    return policy(spec) | body | custom(spec.custom_service_config, template.custom_service_config)
 
 
 def cell(spec: NovaSpec, template: CellTemplate) -> dict[str, Any]:
@@ -132,7 +132,13 @@ def cell(spec: NovaSpec, template: CellTemplate) -> dict[str, Any]:
     body = explicit(template, "database_ref", "messaging_ref") | {"replicas": spec.replicas}
     if spec.public_endpoint is not None:
         body["publicEndpoint"] = explicit(spec.public_endpoint)
-    return body | custom(spec.custom_service_config)
+    return policy(spec) | body | custom(spec.custom_service_config)
+
+
+def policy(spec: Model) -> dict[str, Any]:
+    """How users' text is judged, for a child whose own template does not say."""
+    own = getattr(spec, "config_policy", None)
+    return {} if own is None else {"configPolicy": own.model_dump(mode="json", by_alias=True)}
 
 
 def custom(*texts: str) -> dict[str, str]:

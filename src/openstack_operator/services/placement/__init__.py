@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from openstack_operator.kit import kinds
-from openstack_operator.kit.service import Service
-from openstack_operator.services.placement import controller
+from openstack_operator.kit.service import File, Service
+from openstack_operator.services.placement import config, controller
 
-SERVICE = Service("placement", (controller.CONTROLLER,), needs=(kinds.MARIADB, kinds.MEMCACHED, kinds.KEYSTONE))
+SERVICE = Service(
+    "placement",
+    (controller.CONTROLLER,),
+    needs=(kinds.MARIADB, kinds.MEMCACHED, kinds.KEYSTONE),
+    files=(File(controller.CONTROLLER.kind, "placement.conf", lambda spec: config.ROWS),),
+)

@@ -22,7 +22,7 @@ def part(spec: NovaCellSpec, template: Any) -> dict[str, Any]:
     body = process(spec) | resources.explicit(template_, "enabled")
     if template_.replicas is None:
         body["replicas"] = spec.replicas
-    return body | resources.custom(spec.custom_service_config, template_.custom_service_config)
+    return resources.policy(spec) | body | resources.custom(spec.custom_service_config, template_.custom_service_config)
 
 
 def _reference(ref: Model) -> dict[str, Any]:
@@ -60,4 +60,4 @@ def compute(spec: NovaCellSpec, group: str, conductor_name: str, console_url: st
         body["placementRef"] = _reference(spec.placement_ref)
     if spec.nova_ref is not None:
         body["novaRef"] = _reference(spec.nova_ref)
-    return body | resources.custom(spec.custom_service_config, template.custom_service_config)
+    return resources.policy(spec) | body | resources.custom(spec.custom_service_config, template.custom_service_config)

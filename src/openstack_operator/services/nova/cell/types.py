@@ -7,7 +7,7 @@ from typing import Annotated, cast
 from pydantic import Field
 
 from openstack_operator.kit import admission, kinds, names
-from openstack_operator.kit.types import ConfigText, PublicEndpoint, Ref, Status
+from openstack_operator.kit.types import ConfigPolicy, ConfigText, PublicEndpoint, Ref, Status
 from openstack_operator.runtime.kinds import Column, Kind
 from openstack_operator.runtime.schema import IMMUTABLE, K8s, Model, Replicas, Rule
 from openstack_operator.services.nova.compute.types import ComputeTemplate
@@ -55,6 +55,8 @@ class NovaCellSpec(CellParts, Process):
     """Number of pods of each part whose own template says nothing. Sets replicas of the parts."""
     custom_service_config: ConfigText = ""
     """oslo.config text for all parts of the cell; the parts' own text wins over it. Appended to nova.conf."""
+    config_policy: ConfigPolicy | None = None
+    """How the text here and below is judged. Sets configPolicy of the parts that have none of their own."""
     public_endpoint: PublicEndpoint | None = None
     """How the cell's proxy is reached from outside where its template says nothing. Sets the public Service."""
     cell_database_secret_ref: Ref

@@ -28,7 +28,6 @@ ROWS = (
     ini.fixed("libvirt", "connection_uri", "qemu:///system", "the libvirt of the same node"),
     ini.fixed("libvirt", "images_type", "qcow2", "disks share their image"),
     ini.fixed("os_vif_ovs", "ovsdb_connection", OVSDB, "the Open vSwitch of the same node"),
-    ini.fixed("vif_plug_ovs", "ovsdb_connection", OVSDB, "the Open vSwitch of the same node"),
     *(
         ini.fixed(context, "helper_command", f"privsep-helper --config-file {CONF}", "no sudo in the pod")
         for context in PRIVSEP
