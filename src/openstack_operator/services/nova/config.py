@@ -185,9 +185,11 @@ def take_out(cell, nodes, servers):
     for server in servers:
         placement.delete_allocation_for_instance(cell, server.uuid, force=True)
     for node in nodes:
-        placement.delete_resource_provider(cell, node, cascade=True)
-        # The client keeps quiet about a provider that it could not delete.
-        if placement.get(f"/resource_providers/{node.uuid}").status_code != 404:
+        url = f"/resource_providers/{node.uuid}"
+        # The client cannot delete one that is gone, and keeps quiet about one that it could not delete.
+        if placement.get(url).status_code != 404:
+            placement.delete_resource_provider(cell, node, cascade=True)
+        if placement.get(url).status_code != 404:
             sys.exit(f"the resource provider {node.uuid} of host {node.host} cannot be deleted from Placement")
 
 
