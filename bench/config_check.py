@@ -40,7 +40,8 @@ def main() -> None:
         found = custom_config.check(wanted, "nova", release)
         times.append(time.perf_counter() - start)
     print(
-        f"check of {len(wanted.splitlines())} lines: median {sorted(times)[ROUNDS // 2] * 1e3:.1f} ms, {len(found)} findings"
+        f"check of {len(wanted.splitlines())} lines: "
+        f"median {sorted(times)[ROUNDS // 2] * 1e3:.1f} ms, {len(found)} findings"
     )
 
     with tempfile.TemporaryDirectory() as folder:

@@ -3,10 +3,15 @@ the embedded cloud. MariaDB's, RabbitMQ's, Memcached's and Keystone's part is pl
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import kubelet
 import pytest
+from aiohttp import web
 from world import condition, decoded, states
 
 from openstack_operator.embedded.apiserver import ControlPlane
@@ -14,6 +19,7 @@ from openstack_operator.kit import ini
 from openstack_operator.kit import kinds as ours
 from openstack_operator.runtime import conditions, kinds
 from openstack_operator.services import nova
+from openstack_operator.services.nova import children, removal
 
 CELL_DATABASES = ("nova_api", "nova_cell0", "nova_cell1")
 PASSWORD = "$%@/#+\"':-x"
@@ -103,6 +109,7 @@ async def test_conditions_stand_in_the_order_of_the_rollout(world: Any) -> None:
         "MetadataReady",
         "CatalogReady",
         "CellsReady",
+        "CellRemovalReady",
         "HostsReady",
         "Reconciling",
         "Stalled",
@@ -237,6 +244,247 @@ async def test_a_deleted_nova_ends_its_parts_before_it_gives_databases_back(worl
         await world.until_gone(ours.NOVA_COMPUTE, "nova-cell1-compute")
 
 
+def said(message: str) -> Any:
+    """The end of a Job's pod that left this termination message."""
+
+    def status(pod: Any) -> Any:
+        found = kubelet.succeeded(pod)
+        for container in found["containerStatuses"]:
+            container["state"]["terminated"]["message"] = message
+        return found
+
+    return status
+
+
+SERVER = ["5d7a5ab4-3b1f-4b5c-9f3e-4f5b3a1f3c11", "web"]
+FOUND = json.dumps({"servers": [SERVER], "count": 3, "hosts": ["foreign.example"]})
+TWO_CELLS = {"cell1": {}, "cell2": {}}
+
+
+@pytest.fixture
+async def two_cells(world: Any) -> AsyncIterator[Any]:
+    """A Nova with two cells whose parts work; MariaDB and RabbitMQ grant and drop whatever they are asked."""
+    async with operator(world), asyncio.TaskGroup() as group:
+        await surroundings(world)
+        playing = group.create_task(world.play_servers())
+        await world.create(ours.NOVA, "nova", {"cellTemplates": TWO_CELLS})
+        for cell in TWO_CELLS:
+            await world.until_ready(ours.NOVA_CONDUCTOR, f"nova-{cell}-conductor")
+        await parts_ready(world)
+        yield world
+        playing.cancel()
+
+
+async def parts_ready(world: Any) -> None:
+    await world.until_ready(ours.NOVA_API, "nova-api")
+    await world.until_ready(ours.NOVA_SCHEDULER, "nova-scheduler")
+    await world.until_ready(ours.NOVA_CONDUCTOR, "nova-conductor")
+    await world.until_ready(ours.NOVA_METADATA, "nova-metadata")
+
+
+async def uids(world: Any, prefix: str) -> set[str]:
+    return {
+        pod["metadata"]["uid"]
+        for pod in await world.all(kinds.POD)
+        if pod["metadata"]["labels"]["app.kubernetes.io/instance"].startswith(prefix)
+    }
+
+
+async def asked(world: Any) -> tuple[list[str], list[str]]:
+    """Databases and virtual hosts that are asked for."""
+    mariadb, rabbitmq = await world.get(ours.MARIADB, "mariadb"), await world.get(ours.RABBITMQ, "rabbitmq")
+    return (
+        sorted(one["name"] for one in mariadb["spec"]["databases"]),
+        sorted(one["name"] for one in rabbitmq["spec"]["vhosts"]),
+    )
+
+
+async def test_a_removed_cell_goes_and_the_other_notices_nothing(two_cells: Any) -> None:
+    world = two_cells
+    world.node.statuses["nova/remove-cell2"] = said("gone")
+    before = await uids(world, "nova-cell1-")
+    assert before
+    await world.patch(ours.NOVA, "nova", {"spec": {"cellTemplates": {"cell2": None}}})
+    await world.until_gone(ours.NOVA_CELL, "nova-cell2")
+    await world.until_gone(kinds.SECRET, "nova-cell2-db")
+    await world.until_gone(kinds.SECRET, "nova-cell2-mq")
+    item = await world.until_condition(ours.NOVA, "nova", "CellRemovalReady")
+    assert set(item["status"]["registeredCells"]) == {"cell1"}
+    await parts_ready(world)
+    assert set((await world.get(ours.NOVA_API, "nova-api"))["spec"]["registeredCells"]) == {"cell1"}
+    assert await asked(world) == (["nova_api", "nova_cell0", "nova_cell1"], ["nova", "nova-cell1"])
+    assert list((await world.get(kinds.CONFIGMAP, "nova-cells"))["data"]) == ["cell1"]
+    assert await uids(world, "nova-cell1-") == before
+
+    # It comes back under the same name.
+    await world.patch(ours.NOVA, "nova", {"spec": {"cellTemplates": {"cell2": {}}}})
+    await world.until_ready(ours.NOVA_CONDUCTOR, "nova-cell2-conductor")
+    assert await uids(world, "nova-cell1-") == before
+    assert await uids(world, "nova-cell2-")
+
+
+async def test_the_database_stands_until_nova_has_forgotten_the_cell(two_cells: Any) -> None:
+    """Nova answers every list of servers with an error while it knows a cell without a database."""
+    world = two_cells
+    world.node.statuses["nova/remove-cell2"] = said("gone")
+    world.node.hold("nova/api")
+    await world.patch(ours.NOVA, "nova", {"spec": {"cellTemplates": {"cell2": None}}})
+    await world.until_gone(ours.NOVA_CELL, "nova-cell2")
+    await world.until_condition(ours.NOVA, "nova", "CellRemovalReady", "False", text="NovaAPI")
+    assert "nova_cell2" in (await asked(world))[0]
+    await world.node.release("nova/api")
+    await world.until_condition(ours.NOVA, "nova", "CellRemovalReady")
+    assert "nova_cell2" not in (await asked(world))[0]
+
+
+@pytest.fixture
+async def compute_api_answers(world: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[set[str]]:
+    """A Keystone and a compute API that know the servers in this set, and that every host is up."""
+    servers = {SERVER[0]}
+
+    async def tokens(_: web.Request) -> web.Response:
+        return web.json_response({}, status=201, headers={"X-Subject-Token": "t"})
+
+    async def find(request: web.Request) -> web.Response:
+        uuid = request.query["uuid"]
+        return web.json_response({"servers": [{"id": uuid}] if uuid in servers else []})
+
+    async def services(_: web.Request) -> web.Response:
+        return web.json_response({"services": [{"state": "up"}]})
+
+    app = web.Application()
+    app.router.add_post("/v3/auth/tokens", tokens)
+    app.router.add_get("/v2.1/servers", find)
+    app.router.add_get("/v2.1/os-services", services)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    monkeypatch.setattr(removal, "api_url", lambda scope: f"http://{host}:{port}/v2.1")
+    monkeypatch.setattr(removal, "LOOK_AGAIN_SECONDS", 0.2)
+    monkeypatch.setitem(globals(), "KEYSTONE_URL", f"http://{host}:{port}/v3")
+    yield servers
+    await runner.cleanup()
+
+
+async def test_a_cell_with_servers_stays_until_they_are_gone(compute_api_answers: set[str], two_cells: Any) -> None:
+    world = two_cells
+    world.node.statuses["nova/remove-cell2"] = said(FOUND)
+    before = await uids(world, "nova-")
+    await world.patch(ours.NOVA, "nova", {"spec": {"cellTemplates": {"cell2": None}}})
+    item = await world.until_condition(ours.NOVA, "nova", "CellRemovalReady", "False", "CellInUse")
+    message = condition(item, "CellRemovalReady")[2]
+    assert "servers web (5d7a5ab4-3b1f-4b5c-9f3e-4f5b3a1f3c11) and 2 more; hosts foreign.example" in message
+    assert set(item["status"]["registeredCells"]) == {"cell1", "cell2"}
+    assert await world.find(ours.NOVA_CELL, "nova-cell2") is not None
+    assert await uids(world, "nova-") >= before
+
+    world.node.statuses["nova/remove-cell2"] = said("gone")
+    compute_api_answers.clear()
+    await world.until_gone(ours.NOVA_CELL, "nova-cell2")
+    await world.until_condition(ours.NOVA, "nova", "CellRemovalReady")
+    assert "nova_cell2" not in (await asked(world))[0]
+
+
+async def test_a_cell_goes_by_force_with_what_is_in_it(two_cells: Any) -> None:
+    world = two_cells
+    modes = []
+
+    def answer(pod: Any) -> Any:
+        modes.append(pod["spec"]["containers"][0]["command"][4])
+        return said("gone")(pod)
+
+    world.node.statuses["nova/remove-cell2"] = answer
+    change = {"cellTemplates": {"cell2": None}, "forcedCellRemovals": ["cell2"]}
+    await world.patch(ours.NOVA, "nova", {"spec": change})
+    await world.until_gone(kinds.SECRET, "nova-cell2-db")
+    await world.until_condition(ours.NOVA, "nova", "CellRemovalReady")
+    assert set(modes) == {"force"}
+    with pytest.raises(Exception, match="must not be in cellTemplates"):
+        await world.patch(ours.NOVA, "nova", {"spec": {"cellTemplates": {"cell2": {}}}})
+
+
+async def test_another_password_of_a_cell_rolls_the_cell_and_what_reads_its_mapping(two_cells: Any) -> None:
+    world = two_cells
+    cell1, metadata = await uids(world, "nova-cell1-"), await uids(world, "nova-cell2-")
+    known = (await world.get(ours.NOVA_API, "nova-api"))["spec"]["registeredCells"]
+    new = base64.b64encode(b"another").decode()
+    await world.patch(kinds.SECRET, "nova-cell2-db", {"data": {"password": new}})
+    await world.grant(ours.MARIADB, "databases", "mariadb", "nova_cell2")
+
+    def is_changed(item: Any) -> bool:
+        return bool(item["spec"]["registeredCells"]["cell2"] != known["cell2"])
+
+    nova_api = await world.until(ours.NOVA_API, is_changed, "nova-api")
+    assert nova_api["spec"]["registeredCells"]["cell1"] == known["cell1"]
+    await parts_ready(world)
+    await world.until_ready(ours.NOVA_CONDUCTOR, "nova-cell2-conductor")
+    secret = decoded(await world.get(kinds.SECRET, "nova-config-secrets"))["cell-cell2.conf.20-secret"]
+    assert "nova_cell2:another@" in secret
+    assert "nova_cell2:another@" in str(decoded(await world.get(kinds.SECRET, "nova-cell2-conductor-config-secrets")))
+    assert await uids(world, "nova-cell1-") == cell1
+    assert await uids(world, "nova-cell2-") != metadata
+
+
+async def test_cells_with_names_that_look_alike_do_not_meet(world: Any) -> None:
+    computes = {"computes": {"a-x": {"driver": "Fake"}, "x": {"driver": "Fake"}}}
+    cells = {"cell1": computes, "cell10": computes, "cell1-0": computes, "cell1-a": computes}
+    async with operator(world), asyncio.TaskGroup() as group:
+        await surroundings(world)
+        playing = group.create_task(world.play_servers())
+        await world.create(ours.NOVA, "nova", {"cellTemplates": cells})
+        await world.until_condition(ours.NOVA, "nova", "ConductorReady")
+        for cell in cells:
+            name = children.name("nova", cell)
+            await world.until_ready(ours.NOVA_CONDUCTOR, f"{name}-conductor")
+            for part in computes["computes"]:
+                await world.until(ours.NOVA_COMPUTE, bool, children.name(name, part))
+        databases, vhosts = await asked(world)
+        assert len(databases) == len(set(databases)) == 6
+        assert len(vhosts) == len(set(vhosts)) == 5
+        assert len(await world.all(ours.NOVA_COMPUTE)) == 8
+        playing.cancel()
+
+
+async def test_each_part_works_alone_from_secrets(world: Any) -> None:
+    """Seed 000: each service can be deployed with nothing but Secrets with user, password and hostname."""
+    for name in ("api-database", "cell-database", "bus"):
+        await world.secret(name, user=name, password=PASSWORD, hostname="elsewhere.example")
+    await world.secret("user", user="nova", password=PASSWORD)
+    await world.secret("shared", secret="shared")
+    process = {
+        "authUrl": KEYSTONE_URL,
+        "memcachedServers": "memcached:11211",
+        "serviceUserSecretRef": {"name": "user"},
+        "messagingSecretRef": {"name": "bus"},
+    }
+    cell = process | {"cellDatabaseSecretRef": {"name": "cell-database"}}
+    top = cell | {"apiDatabaseSecretRef": {"name": "api-database"}}
+    specs = {
+        ours.NOVA_API: top,
+        ours.NOVA_SCHEDULER: top,
+        ours.NOVA_CONDUCTOR: cell,
+        ours.NOVA_METADATA: cell | {"metadataSecretRef": {"name": "shared"}},
+        ours.NOVA_NOVNCPROXY: cell,
+        ours.NOVA_COMPUTE: process | {"driver": "Fake"},
+        ours.NOVA_CELL: cell
+        | {
+            "cellName": "cell7",
+            "metadataSecretRef": {"name": "shared"},
+            "metadata": {"enabled": True},
+            "computes": {"compute": {"driver": "Fake"}},
+            "publicEndpoint": {"type": "LoadBalancer", "host": "consoles.example"},
+        },
+    }
+    async with operator(world):
+        for resource, spec in specs.items():
+            await world.create(resource, f"alone-{resource.kind.lower().removeprefix('nova')}", spec)
+        for resource in specs:
+            await world.until_ready(resource, f"alone-{resource.kind.lower().removeprefix('nova')}")
+        made = [resource for resource in (ours.NOVA, ours.MARIADB, ours.RABBITMQ) if await world.all(resource)]
+        assert made == []
+
+
 async def test_nodes_are_cleaned_before_a_deleted_nova_is_gone(world: Any) -> None:
     """Field case: a nova-compute refuses to start where libvirt still has guests of a cloud that is gone."""
     world.node.hold("nova/cleanup")
@@ -277,6 +525,8 @@ async def test_nodes_are_cleaned_before_a_deleted_nova_is_gone(world: Any) -> No
     ("cells", "message"),
     [
         ({"cell0": {}}, "cell0 belongs to Nova itself"),
+        ({"api": {}}, "names of other parts of Nova"),
+        ({"cell1": {"computes": {"conductor": {}}}}, "names of other parts of the cell"),
         ({"Cell_1": {}}, "names must have 1 to 16 characters"),
         ({"cell1": {"computes": {"a.b": {}}}}, "names must have 1 to 16 characters"),
     ],

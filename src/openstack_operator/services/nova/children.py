@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from openstack_operator.kit import labels, names
@@ -13,9 +14,15 @@ from openstack_operator.runtime.kinds import Resource
 SERVICE = "nova"
 
 
-def name(instance: str, *parts: str) -> str:
-    """Name of a child, short enough for the names derived from it."""
-    return names.join(instance, *parts, longest=names.INSTANCE_LENGTH)
+def name(instance: str, part: str) -> str:
+    """Name of a child, short enough for the names derived from it.
+
+    A part with a dash gets a hash: cell `cell1-0` with computes `x` must not meet cell `cell1` with computes `0-x`.
+    """
+    if "-" not in part:
+        return names.join(instance, part, longest=names.INSTANCE_LENGTH)
+    digest = hashlib.sha256(f"{instance}/{part}".encode()).hexdigest()[:8]
+    return f"{f'{instance}-{part}'[: names.INSTANCE_LENGTH - len(digest) - 1].rstrip('-')}-{digest}"
 
 
 async def ensure(scope: Scope[Any], resource: Resource, child: str, component: str, spec: dict[str, Any]) -> Object:

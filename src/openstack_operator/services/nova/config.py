@@ -11,6 +11,7 @@ from openstack_operator.services.nova import rows
 AMQP_PORT = 5672
 CELLS = "cells.json"
 CELLS_NAME = "cells.py"
+REMOVAL_NAME = "remove.py"
 
 TOP_ROWS = (
     *rows.BASE,
@@ -19,6 +20,9 @@ TOP_ROWS = (
     *rows.CELL_DATABASE,
     ini.fact("DEFAULT", "transport_url", "messaging.url", secret=True),
 )
+
+REMOVAL_ROWS = (*TOP_ROWS, *rows.CLIENTS)
+"""Of the Job that takes a cell out: it has to speak to Placement as well."""
 
 
 def cell_rows(cell: str) -> tuple[ini.Row, ...]:
@@ -140,4 +144,99 @@ tasks += [
 ]
 finish(tasks)
 finish([start("registration", register, cells)])
+'''
+
+REMOVAL_SCRIPT = '''\
+"""usage: remove.py NOVA_CONF CELL MODE [HOST...]
+
+MODE check: says what is in a cell: servers, and hosts that work and are not among the cell's own, which are named.
+MODE remove: takes the cell out of Nova when no server is in it. MODE force: takes it out whatever is in it.
+The answer is the termination message: "gone", or what was found as JSON. Can be repeated.
+"""
+import json
+import sys
+
+# First: it chooses how Nova runs threads, which whatever is imported before would have chosen otherwise.
+from nova.cmd import manage  # noqa: F401
+
+from nova import config, context, objects, servicegroup
+from nova.objects import aggregate
+from nova.scheduler.client import report
+from oslo_db import exception
+
+FILE, CELL, MODE, *OWN = sys.argv[1:]
+LISTED = 10
+BATCH = 1000
+
+config.parse_args(["nova-manage", "--config-file", FILE])
+objects.register_all()
+admin = context.get_admin_context()
+
+
+def answer(text):
+    print(text, flush=True)
+    with open("/dev/termination-log", "w") as file:
+        file.write(text)
+    sys.exit()
+
+
+def take_out(cell, nodes, servers):
+    placement = report.report_client_singleton()
+    for server in servers:
+        placement.delete_allocation_for_instance(cell, server.uuid, force=True)
+    for node in nodes:
+        url = f"/resource_providers/{node.uuid}"
+        # The client cannot delete one that is gone, and keeps quiet about one that it could not delete.
+        if placement.get(url).status_code != 404:
+            placement.delete_resource_provider(cell, node, cascade=True)
+        if placement.get(url).status_code != 404:
+            sys.exit(f"the resource provider {node.uuid} of host {node.host} cannot be deleted from Placement")
+
+
+mapping = [
+    one
+    for one in objects.CellMappingList.get_all(admin)
+    # The database compares names without regard to case; here they are compared exactly.
+    if one.name == CELL and one.uuid != objects.CellMapping.CELL0_UUID
+]
+if not mapping:
+    answer("gone")
+mapping = mapping[0]
+try:
+    with context.target_cell(admin, mapping) as cell:
+        servers = list(objects.InstanceList.get_all(cell))
+        up = servicegroup.API()
+        foreign = [
+            one.host
+            for one in objects.ServiceList.get_by_binary(cell, "nova-compute", include_disabled=True)
+            if one.host not in OWN and up.service_is_up(one)
+        ]
+        found = {
+            "servers": [(one.uuid, one.display_name or "") for one in servers[:LISTED]],
+            "count": len(servers),
+            "hosts": sorted(foreign)[:LISTED] if MODE == "check" else [],
+        }
+        if MODE != "force" and (found["servers"] or found["hosts"]):
+            answer(json.dumps(found))
+        if MODE == "check":
+            answer("gone")
+        take_out(cell, list(objects.ComputeNodeList.get_all(cell)), servers)
+except exception.DBError as problem:
+    if MODE != "force":
+        raise
+    # A database that is lost is a reason to force the removal; what stands in Placement cannot be known then.
+    print(f"the database of the cell does not answer: {problem}", file=sys.stderr, flush=True)
+
+for host in objects.HostMappingList.get_by_cell_id(admin, mapping.id):
+    for group in objects.AggregateList.get_by_host(admin, host.host):
+        aggregate._host_delete_from_db(admin, group.id, host.host)
+    host.destroy()
+uuids = [one.instance_uuid for one in objects.InstanceMappingList.get_by_cell_id(admin, mapping.id)]
+for start in range(0, len(uuids), BATCH):
+    batch = uuids[start : start + BATCH]
+    objects.InstanceGroup.destroy_members_bulk(admin, batch)
+    objects.RequestSpec.destroy_bulk(admin, batch)
+    objects.InstanceMappingList.destroy_bulk(admin, batch)
+mapping.destroy()
+answer("gone")
 '''

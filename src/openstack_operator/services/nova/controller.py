@@ -25,7 +25,7 @@ from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Controller, Scope, Step, Watch
 from openstack_operator.runtime.informer import Key
 from openstack_operator.runtime.kinds import Resource
-from openstack_operator.services.nova import children, compute_api, resources
+from openstack_operator.services.nova import children, compute_api, removal, resources
 from openstack_operator.services.nova import config as files
 from openstack_operator.services.nova.types import KIND, NovaSpec
 
@@ -53,6 +53,7 @@ async def ensure_databases(scope: Scope[NovaSpec]) -> None:
     top = spec.database_ref.name
     supplied = spec.credentials.database
     api = _ensure_database(scope, top, "api", "api_database", supplied)
+    await removal.ensure_register(scope)
     asked = [api, _ensure_database(scope, top, "cell0", "cell_database")]
     for cell, template in sorted(spec.cell_templates.items()):
         mariadb = (template.database_ref or spec.database_ref).name
@@ -61,8 +62,7 @@ async def ensure_databases(scope: Scope[NovaSpec]) -> None:
 
 
 async def _ensure_database(scope: Scope[NovaSpec], mariadb: str, part: str, fact: str, supplied: Any = None) -> None:
-    secret = names.database_secret(scope.name, part)
-    schema = names.schema(scope.name, part)
+    secret, schema = removal.database_secret(scope.name, part), removal.schema(scope.name, part)
     await database.ensure(scope, resources.SERVICE, mariadb, schema, supplied=supplied, secret=secret, fact=fact)
 
 
@@ -75,8 +75,8 @@ async def ensure_messaging(scope: Scope[NovaSpec]) -> None:
     asked = [messaging.ensure(scope, resources.SERVICE, top, scope.name, supplied=supplied)]
     for cell, template in sorted(spec.cell_templates.items()):
         rabbitmq = (template.messaging_ref or spec.messaging_ref).name
-        secret = names.messaging_secret(scope.name, cell)
-        vhost, fact = names.join(scope.name, cell), f"cells.{cell}.messaging"
+        secret = removal.messaging_secret(scope.name, cell)
+        vhost, fact = removal.vhost(scope.name, cell), f"cells.{cell}.messaging"
         asked.append(messaging.ensure(scope, resources.SERVICE, rabbitmq, vhost, secret=secret, fact=fact))
     await _all(asked)
 
@@ -136,10 +136,11 @@ async def ensure_cell_mappings(scope: Scope[NovaSpec]) -> None:
     """All schemas are current and the API database knows every cell."""
     await jobs.ensure(scope, resources.cells_pod(scope.name, scope.spec, scope.facts["sources"]), "cells")
     facts = scope.facts
-    scope.facts["registered"] = scope.status["registeredCells"] = {
+    known = await removal.unmap(scope) | {
         cell: drift.digest([facts[f"cells.{cell}.database.url"], facts[f"cells.{cell}.messaging.url"]])
-        for cell in sorted(scope.spec.cell_templates)
+        for cell in scope.spec.cell_templates
     }
+    scope.facts["registered"] = scope.status["registeredCells"] = {cell: known[cell] for cell in sorted(known)}
 
 
 async def _ensure_part(
@@ -154,8 +155,8 @@ def _process(scope: Scope[NovaSpec], part: Any, *skipped: str) -> dict[str, Any]
         resources.process(scope.spec, scope.facts, names.messaging_secret(scope.name))
         | resources.part(scope.spec, part, *skipped)
         | {
-            "apiDatabaseSecretRef": {"name": names.database_secret(scope.name, "api")},
-            "cellDatabaseSecretRef": {"name": names.database_secret(scope.name, "cell0")},
+            "apiDatabaseSecretRef": {"name": removal.database_secret(scope.name, "api")},
+            "cellDatabaseSecretRef": {"name": removal.database_secret(scope.name, "cell0")},
             "registeredCells": scope.facts["registered"],
         }
     )
@@ -228,11 +229,11 @@ async def ensure_cells(scope: Scope[NovaSpec]) -> str | None:
     items = []
     for cell, template in sorted(spec.cell_templates.items()):
         body = (
-            resources.process(spec, scope.facts, names.messaging_secret(scope.name, cell))
+            resources.process(spec, scope.facts, removal.messaging_secret(scope.name, cell))
             | resources.cell(spec, template)
             | {
                 "cellName": cell,
-                "cellDatabaseSecretRef": {"name": names.database_secret(scope.name, cell)},
+                "cellDatabaseSecretRef": {"name": removal.database_secret(scope.name, cell)},
                 "metadataSecretRef": _metadata_secret(scope),
                 "placementRef": {"name": spec.placement_ref.name},
                 "novaRef": {"name": scope.name},
@@ -244,19 +245,14 @@ async def ensure_cells(scope: Scope[NovaSpec]) -> str | None:
     scope.facts["hosts"] = sorted({host for status in statuses for host in status.get("hosts", [])})
     virt = {kind for status in statuses for kind in (status.get("virtType") or "").split(",") if kind}
     scope.status["virtType"] = ",".join(sorted(virt)) or None
-    known = {item["metadata"]["name"] for item in items}
-    left = sorted(
-        item["metadata"]["name"] for item in scope.children(kinds.NOVA_CELL) if item["metadata"]["name"] not in known
-    )
     for item in items:
         children.require_ready(scope, kinds.NOVA_CELL, item)
-    if left:
-        raise errors.Stalled(
-            "CellInUse",
-            f"{', '.join(left)} is no longer in spec.cellTemplates and keeps running: its hosts and servers are still "
-            "mapped to it; put the cell back",
-        )
     return None
+
+
+async def ensure_removal(scope: Scope[NovaSpec]) -> str | None:
+    """Cells that are no longer in spec.cellTemplates are gone, with their databases and virtual hosts."""
+    return await removal.drop(scope)
 
 
 async def observe_hosts(scope: Scope[NovaSpec]) -> str | None:
@@ -297,16 +293,13 @@ async def finalize(scope: Scope[NovaSpec]) -> None:
     if left:
         raise errors.Waiting("PartsExist", f"waits for the end of {', '.join(left)}")
     spec = scope.spec
-    cells = sorted(spec.cell_templates.items())
     drops = [identity.unregister(scope, spec.keystone_ref.name, CATALOG)]
     for part in ("api", "cell0"):
-        drops.append(database.drop(scope, spec.database_ref.name, names.schema(scope.name, part)))
+        drops.append(database.drop(scope, spec.database_ref.name, removal.schema(scope.name, part)))
     drops.append(messaging.drop(scope, spec.messaging_ref.name, scope.name))
-    for cell, template in cells:
-        mariadb = (template.database_ref or spec.database_ref).name
-        drops.append(database.drop(scope, mariadb, names.schema(scope.name, cell)))
-        rabbitmq = (template.messaging_ref or spec.messaging_ref).name
-        drops.append(messaging.drop(scope, rabbitmq, names.join(scope.name, cell)))
+    for cell, place in removal.places(scope).items():
+        drops.append(database.drop(scope, place.mariadb, removal.schema(scope.name, cell)))
+        drops.append(messaging.drop(scope, place.rabbitmq, removal.vhost(scope.name, cell)))
     await _all(drops)
 
 
@@ -333,6 +326,7 @@ CONTROLLER = Controller(
         Step("MetadataReady", ensure_metadata, needs=_KNOWN),
         Step("CatalogReady", ensure_catalog, needs=_KNOWN),
         Step("CellsReady", ensure_cells, needs=(*_KNOWN, "MessagingReady")),
+        Step("CellRemovalReady", ensure_removal, needs=_KNOWN),
         Step("HostsReady", observe_hosts, needs=("APIReady", "SchedulerReady", "CatalogReady", "CellsReady")),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.JOB, *PARTS),

@@ -5,7 +5,7 @@ Pure functions of spec and facts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from openstack_operator.kit import config, kinds, releases, settings, workloads
@@ -92,6 +92,36 @@ def cells_pod(instance: str, spec: NovaSpec, sources: config.Sources) -> workloa
                 name="cells",
                 command=("python3", f"{config.SCRIPTS}/{files.CELLS_NAME}", CONF, f"{config.MERGED}/{files.CELLS}"),
                 # Nothing here waits for the network in more than one thread; the process forks.
+                env={"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true", "XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
+            ),
+        ),
+    )
+
+
+REMOVAL_PREFIX = "remove-"
+
+
+def removal_component(cell: str) -> str:
+    return f"{REMOVAL_PREFIX}{cell}"
+
+
+def removal_pod(
+    instance: str, spec: NovaSpec, sources: config.Sources, cell: str, mode: str, own_hosts: Iterable[str]
+) -> workloads.Pod:
+    """The Job that looks what is in a cell, or takes it out of Nova (``files.REMOVAL_SCRIPT``)."""
+    script = f"{config.SCRIPTS}/{files.REMOVAL_NAME}"
+    return workloads.Pod(
+        service=SERVICE,
+        instance=instance,
+        component=removal_component(cell),
+        owner_kind=kinds.NOVA.kind,
+        image=image(spec, "nova-conductor"),
+        user=UID,
+        sources=sources,
+        containers=(
+            workloads.Container(
+                name="remove",
+                command=("python3", script, CONF, cell, mode, *own_hosts),
                 env={"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true", "XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
             ),
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated, ClassVar, cast
 
 from pydantic import Field
 
@@ -22,13 +22,27 @@ from openstack_operator.services.nova.api.types import APITemplate
 from openstack_operator.services.nova.cell.types import KEYS, CellTemplate
 from openstack_operator.services.nova.conductor.types import ConductorTemplate
 from openstack_operator.services.nova.metadata.types import MetadataTemplate
+from openstack_operator.services.nova.parts import CellName
 from openstack_operator.services.nova.scheduler.types import SchedulerTemplate
 
 NOT_CELL0 = Rule("!('cell0' in self)", "cell0 belongs to Nova itself and cannot be configured")
 
+RESERVED = Rule(
+    "!self.exists(key, key in ['api', 'scheduler', 'conductor', 'metadata', 'cells', 'removal'])",
+    "api, scheduler, conductor, metadata, cells and removal are names of other parts of Nova",
+)
+
 
 class NovaTemplate(Configurable):
     """A compute service."""
+
+    cel_rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.forcedCellRemovals) || !has(self.cellTemplates) || "
+            "self.forcedCellRemovals.all(cell, !(cell in self.cellTemplates))",
+            "a cell in forcedCellRemovals must not be in cellTemplates",
+        ),
+    )
 
     replicas: Replicas = 1
     """Number of pods of each part whose own template says nothing. Sets replicas of the parts."""
@@ -48,9 +62,13 @@ class NovaTemplate(Configurable):
     cell_templates: Annotated[
         dict[str, CellTemplate],
         Field(min_length=1, max_length=16, validate_default=True),
-        K8s(cel=(KEYS, NOT_CELL0)),
+        K8s(cel=(KEYS, NOT_CELL0, RESERVED)),
     ] = cast("dict[str, CellTemplate]", {"cell1": {}})
-    """Cells by name. Sets one NovaCell each, with a database and a virtual host of its own."""
+    """Cells by name. Sets one NovaCell each, with a database and a virtual host of its own. One that is taken out goes,
+    with its database, when no server is left in it and no compute host works that is not the cell's own."""
+    forced_cell_removals: Annotated[tuple[CellName, ...], Field(max_length=16), K8s(list_type="set")] = ()
+    """Cells that go although there are servers in them, or hosts that are not their own: what Nova knows of these
+    servers is lost, and their guests end; their ports and volumes stay. Skips the check of a removed cell."""
 
 
 class NovaEntry(Entry, NovaTemplate):

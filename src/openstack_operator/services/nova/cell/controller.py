@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import kinds
-from openstack_operator.runtime import errors
+from collections.abc import Iterable
+
+from openstack_operator.kit import kinds, labels
+from openstack_operator.runtime import conditions, errors
+from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
+from openstack_operator.runtime.kinds import Resource
 from openstack_operator.services.nova import children
 from openstack_operator.services.nova.cell import resources
 from openstack_operator.services.nova.cell.types import KIND, NovaCellSpec
@@ -63,6 +67,47 @@ async def ensure_computes(scope: Scope[NovaCellSpec]) -> str | None:
     return f"{len(scope.status['hosts'])} hosts"
 
 
+PARTS = (kinds.NOVA_COMPUTE, kinds.NOVA_CONDUCTOR, kinds.NOVA_METADATA, kinds.NOVA_NOVNCPROXY)
+LOOK_AGAIN_SECONDS = 2
+"""Pods wake their own object, which is gone before them."""
+
+
+async def finalize(scope: Scope[NovaCellSpec]) -> None:
+    """Ends the parts and waits for the end of their pods: a nova-compute that still runs would come back to what the
+    Nova forgets of it next."""
+    left = []
+    for resource in PARTS:
+        for item in scope.children(resource):
+            left.append(f"{resource.kind} {item['metadata']['name']}")
+            await scope.delete(resource, item["metadata"]["name"])
+    if left:
+        raise errors.Waiting("PartsExist", f"waits for the end of {', '.join(left)}")
+    parts = {(kind.kind, children.name(scope.name, name)) for kind, name in _parts(scope.spec)}
+    if pods := [
+        pod["metadata"]["name"]
+        for pod in scope.items(built_in.POD)
+        if (tags := pod["metadata"].get("labels", {}))
+        and (tags.get(labels.OWNER_KIND), tags.get(labels.OWNER_NAME)) in parts
+        and _is_reachable(scope, pod["spec"].get("nodeName", ""))
+    ]:
+        raise errors.Waiting("PodsExist", f"waits for the end of {', '.join(pods[:10])}", LOOK_AGAIN_SECONDS)
+
+
+def _parts(spec: NovaCellSpec) -> Iterable[tuple[Resource, str]]:
+    yield kinds.NOVA_CONDUCTOR, "conductor"
+    yield kinds.NOVA_METADATA, "metadata"
+    yield kinds.NOVA_NOVNCPROXY, "novncproxy"
+    for group in spec.computes:
+        yield kinds.NOVA_COMPUTE, group
+
+
+def _is_reachable(scope: Scope[NovaCellSpec], node: str) -> bool:
+    """Whether pods of the node can end: one that is down for ever must not hold up the end."""
+    item = scope.manager.informer(built_in.NODE).get(None, node)
+    ready = conditions.find(item, "Ready") if item is not None else None
+    return ready is not None and ready["status"] == "True"
+
+
 CONTROLLER = Controller(
     kind=KIND,
     steps=(
@@ -71,5 +116,7 @@ CONTROLLER = Controller(
         Step("NoVNCProxyReady", ensure_novncproxy, needs=()),
         Step("ComputesReady", ensure_computes, needs=()),
     ),
-    owns=(kinds.NOVA_CONDUCTOR, kinds.NOVA_METADATA, kinds.NOVA_NOVNCPROXY, kinds.NOVA_COMPUTE),
+    owns=PARTS,
+    reads=(built_in.NODE, built_in.POD),
+    finalize=finalize,
 )

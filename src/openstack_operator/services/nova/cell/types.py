@@ -21,6 +21,11 @@ KEYS = Rule(
     "names must have 1 to 16 characters a-z, 0-9 or '-', and start with a letter",
 )
 
+RESERVED_GROUPS = Rule(
+    "!self.exists(key, key in ['conductor', 'metadata', 'novncproxy'])",
+    "conductor, metadata and novncproxy are names of other parts of the cell",
+)
+
 
 class CellParts(Model):
     """What a cell consists of."""
@@ -31,9 +36,9 @@ class CellParts(Model):
     """The proxy for consoles of the cell. Sets the NovaNoVNCProxy."""
     metadata: CellMetadataTemplate = CellMetadataTemplate()
     """A metadata service of the cell's own. Sets the NovaMetadata."""
-    computes: Annotated[dict[str, ComputeTemplate], Field(max_length=16, validate_default=True), K8s(cel=(KEYS,))] = (
-        cast("dict[str, ComputeTemplate]", {"compute": {}})
-    )
+    computes: Annotated[
+        dict[str, ComputeTemplate], Field(max_length=16, validate_default=True), K8s(cel=(KEYS, RESERVED_GROUPS))
+    ] = cast("dict[str, ComputeTemplate]", {"compute": {}})
     """Groups of compute nodes by name. Sets one NovaCompute each."""
 
 

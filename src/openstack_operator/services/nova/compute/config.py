@@ -16,14 +16,27 @@ CGROUPS = "/hostcg"
 # Every context in which nova or one of its libraries needs root; the pod has no sudo, and is root.
 PRIVSEP = ("nova_sys_admin", "vif_plug_ovs_privileged", "vif_plug_linux_bridge_privileged", "privsep_osbrick")
 
+IDENTITY = "compute_id"
+"""File beside nova.conf with the UUID of the compute node."""
+
+DRIVERS = {"Libvirt": "libvirt.LibvirtDriver", "Fake": "fake.FakeDriverWithoutFakeNodes"}
+
 # No [database] and no [api_database]: with one, nova-compute would try to use it.
-ROWS = (
+COMMON = (
     *rows.BASE,
     *rows.SHUTDOWN,
     *ini.messaging(),
     *rows.CLIENTS,
     *rows.NO_UPCALLS,
-    ini.fixed("DEFAULT", "compute_driver", "libvirt.LibvirtDriver", "the one this kind is for"),
+    ini.computed("DEFAULT", "compute_driver", lambda spec, facts: DRIVERS[spec.driver], "spec.driver"),
+    ini.computed("vnc", "enabled", lambda spec, facts: spec.novncproxy_url is not None, "spec.novncproxyUrl"),
+    ini.spec("vnc", "novncproxy_base_url", "novncproxyUrl"),
+)
+
+FAKE_ROWS = (*COMMON, *rows.HOST, *rows.LOCKS)
+
+ROWS = (
+    *COMMON,
     ini.fixed("oslo_concurrency", "lock_path", f"{rows.STATE}/lock", "a successor's locks are the predecessor's"),
     ini.fixed("libvirt", "connection_uri", "qemu:///system", "the libvirt of the same node"),
     ini.fixed("libvirt", "images_type", "qcow2", "disks share their image"),
@@ -32,8 +45,6 @@ ROWS = (
         ini.fixed(context, "helper_command", f"privsep-helper --config-file {CONF}", "no sudo in the pod")
         for context in PRIVSEP
     ),
-    ini.computed("vnc", "enabled", lambda spec, facts: spec.novncproxy_url is not None, "spec.novncproxyUrl"),
-    ini.spec("vnc", "novncproxy_base_url", "novncproxyUrl"),
     # Nova reads the log of a pseudo terminal only where it sees the terminal itself, which is in the pod of libvirt.
     ini.fixed("serial_console", "enabled", True, "the console's log is a file that both pods see"),
     ini.fixed("serial_console", "proxyclient_address", "127.0.0.1", "consoles are reached on the node itself only"),

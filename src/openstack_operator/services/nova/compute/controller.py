@@ -18,6 +18,8 @@ REGISTERED = "CatalogReady"
 
 async def ensure_libvirt(scope: Scope[NovaComputeSpec]) -> str | None:
     """libvirt runs on every node that has the labels."""
+    if scope.spec.driver != "Libvirt":
+        return f"spec.driver is {scope.spec.driver}"
     sources = await config.ensure(
         scope,
         "nova",
@@ -40,6 +42,15 @@ async def observe_connections(scope: Scope[NovaComputeSpec]) -> None:
 async def ensure_config(scope: Scope[NovaComputeSpec]) -> None:
     """The configuration is valid and written."""
     custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    if scope.spec.driver == "Fake":
+        scope.facts["sources"] = await config.ensure(
+            scope,
+            "nova",
+            [config.File("nova.conf", files.FAKE_ROWS, custom)],
+            # nova-compute refuses to start under another identity than its first, and the pod keeps no files.
+            whole={files.IDENTITY: scope.uid},
+        )
+        return
     scope.facts["sources"] = await config.ensure(
         scope,
         "nova",
@@ -66,6 +77,12 @@ async def observe_dependencies(scope: Scope[NovaComputeSpec]) -> None:
 
 async def ensure_compute(scope: Scope[NovaComputeSpec]) -> str | None:
     """nova-compute runs on every node that has the labels, and is connected to the message bus."""
+    if scope.spec.driver == "Fake":
+        pod = resources.fake_pod(scope.name, scope.spec, scope.facts["sources"])
+        item = await scope.apply(built_in.DEPLOYMENT, workloads.deployment(pod, scope.name, 1))
+        workloads.wait(scope, built_in.DEPLOYMENT, item)
+        scope.status["hosts"] = [{"name": scope.name}]
+        return "servers are in memory only (spec.driver is Fake)"
     pod = resources.compute_pod(scope.name, scope.spec, scope.facts["sources"])
     item = await scope.apply(built_in.DAEMONSET, workloads.daemon_set(pod, scope.name))
     status = item.get("status", {})
@@ -82,12 +99,23 @@ async def ensure_compute(scope: Scope[NovaComputeSpec]) -> str | None:
     return f"servers run with {', '.join(reasons)}" if reasons else None
 
 
-async def finalize(scope: Scope[NovaComputeSpec]) -> None:
-    """Ends the guests and empties the nodes when the whole Nova goes: nothing knows the guests any more, and the next
-    nova-compute would refuse to start beside them. Computes that go alone leave their guests running."""
+def _goes_for_good(scope: Scope[NovaComputeSpec]) -> bool:
+    """Whether the whole Nova goes, or has gone, or does without the cell: nothing knows the guests any more."""
     ref = scope.spec.nova_ref
-    nova = scope.get(kinds.NOVA, ref.name) if ref is not None else None
-    if ref is None or (nova is not None and "deletionTimestamp" not in nova["metadata"]):
+    if ref is None:
+        return False
+    nova = scope.get(kinds.NOVA, ref.name)
+    if nova is None or "deletionTimestamp" in nova["metadata"]:
+        return True
+    cells = {children.name(ref.name, cell) for cell in nova["spec"].get("cellTemplates", {})}
+    owners = [one["name"] for one in scope.object["metadata"].get("ownerReferences", []) if one.get("controller")]
+    return bool(owners) and not cells.intersection(owners)
+
+
+async def finalize(scope: Scope[NovaComputeSpec]) -> None:
+    """Ends the guests and empties the nodes when the cell goes for good: the next nova-compute would refuse to start
+    beside them. Computes that go alone leave their guests running."""
+    if scope.spec.driver != "Libvirt" or not _goes_for_good(scope):
         return
     libvirt = labels.selector(children.SERVICE, scope.name, "libvirt")
     for name in (scope.name, resources.libvirt_name(scope.name)):
@@ -165,7 +193,7 @@ CONTROLLER = Controller(
         Step("DependenciesReady", observe_dependencies, needs=()),
         Step("ComputeReady", ensure_compute, needs=("ConfigReady", "DependenciesReady")),
     ),
-    owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DAEMONSET),
+    owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DAEMONSET, built_in.DEPLOYMENT),
     reads=(built_in.NODE,),
     finalize=finalize,
     watches=(

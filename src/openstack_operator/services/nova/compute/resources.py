@@ -202,3 +202,21 @@ def compute_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
         host_network=True,
         grace_seconds=spec.shutdown_seconds + TERMINATION_RESERVE,
     )
+
+
+def fake_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -> workloads.Pod:
+    """nova-compute that keeps servers in memory."""
+    return workloads.Pod(
+        service=resources.SERVICE,
+        instance=instance,
+        component="compute",
+        owner_kind=kinds.NOVA_COMPUTE.kind,
+        image=_image(spec, "nova-compute", spec.container_image),
+        user=rows.UID,
+        # The labels are those of nodes with libvirt.
+        settings=spec.model_copy(update={"node_selector": {}}),
+        sources=sources,
+        containers=(resources.daemon("nova-compute", memory="200Mi"),),
+        writable=("/tmp", rows.STATE),
+        grace_seconds=spec.shutdown_seconds + TERMINATION_RESERVE,
+    )

@@ -9,15 +9,20 @@ from pydantic import Field
 from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import Configurable, PodSettings, Ref, Status
 from openstack_operator.runtime.kinds import Column, Kind
-from openstack_operator.runtime.schema import K8s, Labels, Model
+from openstack_operator.runtime.schema import K8s, Labels, Model, Rule
 from openstack_operator.services.nova.parts import URL, Process, ShutdownSettings
 
 COMPUTE_NODES = {"openstack.k8s.io/compute": "true"}
+
+IMMUTABLE = Rule("self == oldSelf", "the driver cannot be changed: servers do not move from one to the other")
 
 
 class ComputeTemplate(PodSettings, Configurable, ShutdownSettings):
     """Compute nodes of a cell that are nodes of the Kubernetes cluster."""
 
+    driver: Annotated[Literal["Libvirt", "Fake"], K8s(cel=(IMMUTABLE,))] = "Libvirt"
+    """How servers run: Libvirt on the nodes; Fake in the memory of one nova-compute in a Deployment, whose host has the
+    name of the object, for tests of cells and of scheduling. Sets [DEFAULT] compute_driver."""
     node_selector: Labels = COMPUTE_NODES
     """Labels that a node must have to run servers. Sets nodeSelector of the DaemonSets."""
     shutdown_seconds: Annotated[int, Field(ge=1, le=3600)] = 10

@@ -144,6 +144,17 @@ def test_the_specs_of_a_cells_parts_are_valid() -> None:
 
 def test_names_of_children_leave_room_and_do_not_meet() -> None:
     long = "n" * 30
-    one, two = children.name(long, "cell1", "x"), children.name(long, "cell2", "x")
-    assert one != two
-    assert max(len(one), len(two)) <= 36
+    pairs = [
+        (long, "cell1"),
+        (long, "cell2"),
+        (long, "cell1-0"),
+        ("nova", "cell1-0"),
+        ("nova", "cell1"),
+        ("nova", "cell10"),
+    ]
+    # A part of a cell, and a cell whose name looks like both.
+    pairs += [(children.name("nova", "cell1"), "0-x"), (children.name("nova", "cell1-0"), "x"), ("nova-a", "b")]
+    pairs += [("nova", "a-b"), ("nova", "cell1-0-x")]
+    found = [children.name(*pair) for pair in pairs]
+    assert len(set(found)) == len(pairs)
+    assert max(len(name) for name in found) <= 36

@@ -1,0 +1,211 @@
+"""A second cell comes, is used, and goes, while the first serves without a failed request (acceptance 3 of cells). Its
+compute keeps servers in memory: that a cell is one is a matter of databases, message bus and mappings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import threading
+import time
+import urllib.parse
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+from clouds import Cloud
+from clusters import condition
+
+from openstack_operator.embedded import first_vm, paths
+
+CELL = "cell2"
+HOST = "nova-cell2-compute"
+TEMPLATE = {"metadata": {"enabled": True}, "computes": {"compute": {"driver": "Fake"}}}
+READY_SECONDS = 180
+SERVER_SECONDS = 90
+LIST = "/servers/detail?all_tenants=1"
+
+
+class Client:
+    """Somebody who lists all servers again and again; what failed is kept."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._url = cloud.connection.session.get_endpoint(service_type="compute", interface="public") + LIST
+        self._token = cloud.token()
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.answers = 0
+        self.failures: list[str] = []
+
+    def __enter__(self) -> Client:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ends.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ends.wait(0.1):
+            at = time.strftime("%H:%M:%S")
+            try:
+                # A connection for each, as from many clients: none is kept alive by a pod that ends.
+                answer = requests.get(
+                    self._url, headers={"X-Auth-Token": self._token, "Connection": "close"}, timeout=60
+                )
+                self.answers += 1
+                if answer.status_code != 200:
+                    self.failures.append(f"{at} {answer.status_code} {answer.text[:200]}")
+            except requests.RequestException as problem:
+                self.failures.append(f"{at} {problem}")
+
+
+def add(cloud: Cloud) -> None:
+    cloud.set(nova={"cellTemplates": {CELL: TEMPLATE}, "forcedCellRemovals": None})
+    cloud.until_ready(READY_SECONDS)
+
+
+def remove(cloud: Cloud, **more: Any) -> None:
+    cloud.set(nova={"cellTemplates": {CELL: None}, **more})
+
+
+def until_removed(cloud: Cloud) -> None:
+    def is_met(item: Any) -> bool:
+        found = condition(item, "CellRemovalReady")
+        is_current = found.get("observedGeneration") == item["metadata"]["generation"]
+        return is_current and found["status"] == "True" and CELL not in item["spec"]["cellTemplates"]
+
+    cloud.cluster.until("novas.openstack.k8s.io", "nova", cloud.namespace, is_met, "the cell is gone", READY_SECONDS)
+    cloud.until_ready(READY_SECONDS)
+
+
+def boot(cloud: Cloud, name: str) -> Any:
+    """A server in the second cell, ACTIVE."""
+    compute = cloud.connection.compute
+    guest = next((paths.default().cache / "guest").glob("guest-*/**/guest.qcow2"))
+    body = {
+        "name": name,
+        "imageRef": first_vm.ensure_image(cloud.connection, guest).id,
+        "flavorRef": first_vm.ensure_flavor(cloud.connection).id,
+        "networks": "none",
+        "host": HOST,
+    }
+    answer = compute.post("/servers", json={"server": body}, microversion="2.74")
+    assert answer.status_code == 202, answer.text
+    server = compute.get_server(answer.json()["server"]["id"])
+    return compute.wait_for_server(server, wait=SERVER_SECONDS)
+
+
+def delete(cloud: Cloud, server: Any) -> None:
+    compute = cloud.connection.compute
+    compute.delete_server(server.id)
+    compute.wait_for_delete(server, wait=SERVER_SECONDS)
+
+
+def of_the_first_cell(cloud: Cloud) -> dict[str, Any]:
+    return {name: state for name, state in cloud.pods().items() if name.startswith("nova-cell1-")}
+
+
+@pytest.fixture
+def second_cell(cloud: Cloud) -> Iterator[Cloud]:
+    """The cloud, back to one cell afterwards."""
+    try:
+        yield cloud
+    finally:
+        with contextlib.suppress(Exception):
+            remove(cloud, forcedCellRemovals=[CELL])
+            until_removed(cloud)
+        cloud.set(nova={"forcedCellRemovals": None})
+
+
+def metadata(cloud: Cloud, server: Any) -> requests.Response:
+    """What the metadata service of the cell says to the agent about a server."""
+    service = cloud.cluster.get("services", f"nova-{CELL}-metadata", cloud.namespace)
+    secret = cloud.secret("neutron-metadata")["secret"]
+    signature = hmac.new(secret.encode(), server.id.encode(), hashlib.sha256).hexdigest()
+    headers = {
+        "X-Instance-ID": server.id,
+        "X-Tenant-ID": server.project_id,
+        "X-Instance-ID-Signature": signature,
+        "X-Forwarded-For": "192.0.2.7",
+    }
+    address = service["spec"]["clusterIP"]
+    return requests.get(f"http://{address}:8775/openstack/latest/meta_data.json", headers=headers, timeout=30)
+
+
+def test_a_second_cell_comes_and_goes_while_the_first_serves(second_cell: Cloud) -> None:
+    cloud = second_cell
+    compute = cloud.connection.compute
+    before = of_the_first_cell(cloud)
+    assert before
+    with Client(cloud) as client:
+        add(cloud)
+        server = boot(cloud, "in-the-second")
+        assert server.hypervisor_hostname == HOST
+
+        answer = metadata(cloud, server)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["uuid"] == server.id
+
+        console = compute.create_console(server, console_type="novnc")["url"]
+        proxy = cloud.cluster.get("novanovncproxies", f"nova-{CELL}-novncproxy", cloud.namespace)
+        assert console.startswith(proxy["status"]["publicUrl"])
+        assert requests.get(console, timeout=30).status_code == 200
+        first = cloud.cluster.get("novanovncproxies", "nova-cell1-novncproxy", cloud.namespace)
+        assert urllib.parse.urlsplit(console).port != urllib.parse.urlsplit(first["status"]["publicUrl"]).port
+
+        remove(cloud)
+
+        def is_refused(item: Any) -> bool:
+            found = condition(item, "CellRemovalReady")
+            return bool(found.get("reason") == "CellInUse" and server.id in found["message"])
+
+        cloud.cluster.until("novas.openstack.k8s.io", "nova", cloud.namespace, is_refused, "CellInUse", 90)
+        assert compute.get_server(server.id).status == "ACTIVE"
+        delete(cloud, server)
+        until_removed(cloud)
+        assert HOST not in {one.name for one in compute.hypervisors()}
+        assert HOST not in {one.host for one in compute.services()}
+        placement = cloud.connection.session.get_endpoint(service_type="placement", interface="public")
+        providers = cloud.connection.session.get(f"{placement}/resource_providers?name={HOST}").json()
+        assert providers == {"resource_providers": []}
+        for kind, name, field, thing in (
+            ("mariadbs", "mariadb", "databases", "nova_cell2"),
+            ("rabbitmqs.openstack.k8s.io", "rabbitmq", "vhosts", "nova-cell2"),
+        ):
+            standing = cloud.cluster.get(kind, name, cloud.namespace)["status"][field]
+            assert thing not in {one["name"] for one in standing}
+
+        # It comes back under its name, and goes by force with a server in it.
+        add(cloud)
+        lost = boot(cloud, f"lost-{uuid.uuid4().hex[:6]}")
+        remove(cloud, forcedCellRemovals=[CELL])
+        until_removed(cloud)
+        assert lost.id not in {one.id for one in compute.servers(all_projects=True)}
+    assert client.failures == []
+    assert client.answers > 100
+    assert of_the_first_cell(cloud) == before
+
+
+def test_another_password_of_a_cell_restarts_what_uses_it(second_cell: Cloud) -> None:
+    cloud = second_cell
+    add(cloud)
+    before = cloud.pods()
+    for secret in (f"nova-{CELL}-db", f"nova-{CELL}-mq"):
+        cloud.cluster.patch("secrets", secret, cloud.namespace, {"stringData": {"password": uuid.uuid4().hex}})
+    registered = cloud.cluster.get("novaapis", "nova-api", cloud.namespace)["spec"]["registeredCells"]
+
+    def is_changed(item: Any) -> bool:
+        return bool(item["spec"]["registeredCells"][CELL] != registered[CELL])
+
+    cloud.cluster.until("novaapis", "nova-api", cloud.namespace, is_changed, "the mapping is new", 60)
+    cloud.until_settled()
+    server = boot(cloud, "after-the-password")
+    delete(cloud, server)
+    reads = ("nova-api-", "nova-scheduler-", "nova-conductor-", "nova-metadata-", f"nova-{CELL}-")
+    for name, state in cloud.pods().items():
+        if not name.startswith(reads):
+            assert before.get(name) == state, name
