@@ -50,6 +50,10 @@ def test_files_of_the_image_are_there_unless_a_part_replaces_them(tmp_path: Path
     assert found == {"a.conf": "ours\n\n", "paste.ini": "image\n"}
 
 
+def test_pods_without_any_file_start(tmp_path: Path) -> None:
+    assert merge(tmp_path, {}) == {}
+
+
 def run_commands(tmp_path: Path, *plan: commands.Command) -> subprocess.CompletedProcess[str]:
     module = tmp_path / "program.py"
     module.write_text(

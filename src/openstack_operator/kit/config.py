@@ -34,6 +34,8 @@ rm -rf {MERGED}/*
 [ -z "${{DEFAULTS:-}}" ] || [ ! -d "$DEFAULTS" ] || cp -R "$DEFAULTS/." {MERGED}/
 cd {SOURCE}
 for part in *; do
+  # Where there is no file at all, the pattern stands for itself.
+  [ -e "$part" ] || continue
   case $part in
     *.[0-9][0-9]-*)
       file={MERGED}/${{part%.[0-9][0-9]-*}}
