@@ -21,8 +21,10 @@ from openstack_operator.runtime.kinds import Resource
 
 CONFIG_HASH = f"{DOMAIN}/config-hash"
 
-# A new pod is looked at every second until it serves; from then on rarely, because each look costs CPU.
-STARTUP_PERIOD, STARTUP_FAILURES = 1, 300
+# A new pod is looked at often until it serves; from then on rarely, because each look costs CPU. A command in a
+# container is the dearest kind of look, and many pods start at once: every other second has to do.
+STARTUP_SECONDS = 300
+STARTUP_PERIOD, STARTUP_EXEC_PERIOD = 1, 2
 READINESS_PERIOD = 10
 LIVENESS_PERIOD = 30
 
@@ -198,7 +200,8 @@ def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main:
     if one.ports:
         body["ports"] = [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in one.ports.items()]
     if main and one.probe:
-        body["startupProbe"] = _probe(one, one.probe, STARTUP_PERIOD, STARTUP_FAILURES)
+        period = STARTUP_EXEC_PERIOD if "exec" in one.probe else STARTUP_PERIOD
+        body["startupProbe"] = _probe(one, one.probe, period, STARTUP_SECONDS // period)
         body["readinessProbe"] = _probe(one, one.probe, READINESS_PERIOD, 3)
     if main and one.liveness:
         body["livenessProbe"] = _probe(one, one.liveness, LIVENESS_PERIOD, 6)

@@ -54,6 +54,7 @@ def container(
     probe_path: str,
     *,
     env: Mapping[str, str] | None = None,
+    cpu: str = "50m",
     memory: str = "200Mi",
     port_name: str = "api",
 ) -> workloads.Container:
@@ -66,7 +67,7 @@ def container(
         probe=workloads.http_probe(probe_path, port),
         # A busy API answers late; only one that does not even accept is worth a restart.
         liveness=workloads.tcp_probe(port),
-        cpu="50m",
+        cpu=cpu,
         memory=memory,
         pre_stop_seconds=3,
     )
