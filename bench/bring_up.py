@@ -214,15 +214,15 @@ def main() -> None:
     arguments = parser.parse_args()
     bench = Bench()
     bench.remove_cloud()
-    rounds = []
+    result: dict[str, Any] = {"machine": machine() | {"release": bench.target.release}, "rounds": []}
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
     for number in range(arguments.rounds):
         # The same for the first round, whose cluster may have started a moment ago, and for the others.
         time.sleep(SETTLE_SECONDS)
         say(f"round {number + 1} of {arguments.rounds}")
-        rounds.append(bench.round())
-    result = {"machine": machine() | {"release": bench.target.release}, "rounds": rounds}
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(json.dumps(result, indent=1) + "\n")
+        result["rounds"].append(bench.round())
+        # After each round: what was measured outlives a failure in the next one.
+        arguments.output.write_text(json.dumps(result, indent=1) + "\n")
     print(report.table(result))
     if arguments.docs:
         report.write(result, arguments.docs)
