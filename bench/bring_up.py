@@ -27,6 +27,7 @@ import contextlib
 import json
 import os
 import platform
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -42,6 +43,7 @@ from bare.plan import BringUp
 from bare.processes import GROUP, Machine, cpu_seconds
 from bare.roots import Roots
 from openstack_operator.embedded import addresses, cgroups, cloud, images, ledger, network, node, paths, programs, up
+from openstack_operator.kit import names
 
 SOURCE = Path(__file__).resolve().parents[1]
 # After a start of the cluster: its controllers have looked at everything by then.
@@ -140,6 +142,8 @@ class Bench:
         """Figures of the same processes without Kubernetes."""
         self.roots.prepare(taken)
         bare_network.prepare(taken)
+        self.target.clouds_yaml.touch(mode=0o600)
+        self.target.clouds_yaml.write_text(taken.secret(names.admin_secret("keystone"))["clouds.yaml"])
         busy = rollout.machine_seconds()
         begin = time.monotonic()
         clock = rollout.monotonic_since(begin)
@@ -212,6 +216,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("bring-up.json"), help="JSON file with everything measured")
     parser.add_argument("--docs", type=Path, help="directory whose benchmarks.md and bring-up.svg are written")
     arguments = parser.parse_args()
+    # An ordinary end of the program takes everything back, as ^C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     bench = Bench()
     bench.remove_cloud()
     result: dict[str, Any] = {"machine": machine() | {"release": bench.target.release}, "rounds": []}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import urllib.parse
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from bare.processes import BareError, Machine
 from bare.snapshot import Snapshot
 from openstack_operator.kit import identity
 from openstack_operator.runtime import errors
+from openstack_operator.services.keystone.config import PORT
 from openstack_operator.services.mariadb import sql
 from openstack_operator.services.nova import compute_api
 from openstack_operator.services.rabbitmq.config import MANAGEMENT_PORT
@@ -136,7 +138,7 @@ class BringUp:
 
     async def _register(self) -> None:
         admin = self._snapshot.secret("keystone-admin")
-        async with identity.Client(self._url("keystone-api", 5000) + "/v3", admin) as api:
+        async with identity.Client(self._keystone, admin) as api:
             for user in self._snapshot.users:
                 await api.ensure_user(user.user, user.password)
             for endpoint in self._snapshot.catalog:
@@ -145,16 +147,21 @@ class BringUp:
     async def _wait_for_hosts(self) -> None:
         """Until the scheduler has mapped the compute host, as the operator sees it."""
         nova = next(one for one in self._snapshot.users if one.user == "nova")
-        urls = self._url("keystone-api", 5000) + "/v3", self._url("nova-api-api", 8774) + "/v2.1"
+        compute = next(one.internal for one in self._snapshot.catalog if one.type == "compute")
+        url = urllib.parse.urlsplit(compute)
+        assert url.hostname is not None
+        service = url.hostname.partition(".")[0]
+        compute = compute.replace(url.hostname, self._snapshot.address(service))
         async with asyncio.timeout(HOST_SECONDS):
             while True:
                 try:
-                    if await compute_api.mapped_hosts(urls[0], nova.user, nova.password, urls[1]):
+                    if await compute_api.mapped_hosts(self._keystone, nova.user, nova.password, compute):
                         return
                 except (errors.Unavailable, aiohttp.ClientError):
                     # The API says 404 or 500 until the first service of the cell has reported.
                     pass
                 await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
-    def _url(self, service: str, port: int) -> str:
-        return f"http://{self._snapshot.address(service)}:{port}"
+    @property
+    def _keystone(self) -> str:
+        return f"http://{self._snapshot.address('keystone-api')}:{PORT}/v3"

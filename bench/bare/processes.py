@@ -33,7 +33,7 @@ AMQP_PORT = 5672
 ENTER = """\
 echo $$ > "$1/cgroup.procs" || exit 1
 [ -z "$2" ] || echo "$2" > /proc/sys/kernel/hostname
-ulimit -n "$3"
+ulimit -n "$3" 2> /dev/null || ulimit -n "$(ulimit -Hn)"
 shift 3
 exec chroot "$@"
 """
