@@ -256,21 +256,26 @@ async def ensure_removal(scope: Scope[NovaSpec]) -> str | None:
 
 
 async def observe_hosts(scope: Scope[NovaSpec]) -> str | None:
-    """Every compute host is mapped to its cell, so that servers can boot there."""
+    """Every compute host is mapped to its cell and offered by Placement, so that servers can boot there."""
     wanted = scope.facts["hosts"]
     facts = scope.facts
     fingerprint = drift.digest([wanted, facts["url.internal"]])
     if not wanted or verified.is_current(scope, "hosts", fingerprint):
         scope.status["hosts"] = wanted
         return f"{len(wanted)} hosts"
+    placement = scope.get(kinds.PLACEMENT, scope.spec.placement_ref.name)
     mapped = await compute_api.mapped_hosts(
-        facts["identity.url"], facts["service_user.user"], facts["service_user.password"], facts["url.internal"]
+        facts["identity.url"],
+        facts["service_user.user"],
+        facts["service_user.password"],
+        facts["url.internal"],
+        ((placement or {}).get("status") or {}).get("internalUrl") or "",
     )
     scope.status["hosts"] = [host for host in wanted if host in mapped]
     if missing := [host for host in wanted if host not in mapped]:
         raise errors.Waiting(
             "HostsMissing",
-            f"not up in Nova or not mapped to a cell yet: {', '.join(missing[:10])}",
+            f"not up in Nova, not mapped to a cell or not offered by Placement yet: {', '.join(missing[:10])}",
             retry_after=LOOK_AGAIN_SECONDS,
         )
     verified.note(scope, "hosts", fingerprint)
@@ -337,6 +342,8 @@ CONTROLLER = Controller(
         watches.referenced(kinds.MEMCACHED, kinds.NOVA, "memcachedRef"),
         watches.referenced(kinds.KEYSTONE, kinds.NOVA, "keystoneRef"),
         Watch(kinds.NOVA_COMPUTE, _nova_of),
+        Watch(built_in.POD, removal.novas_of_ending_pod),
     ),
+    reads=(kinds.PLACEMENT,),
     finalize=finalize,
 )

@@ -21,12 +21,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from openstack_operator.kit import config, credentials, database, jobs, kinds, labels, messaging, names, workloads
 from openstack_operator.runtime import conditions, drift, errors
 from openstack_operator.runtime import kinds as built_in
+from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope
+from openstack_operator.runtime.informer import Key
 from openstack_operator.services.nova import children, compute_api, resources
 from openstack_operator.services.nova import config as files
 from openstack_operator.services.nova.types import NovaSpec
@@ -256,19 +259,52 @@ async def drop(scope: Scope[NovaSpec]) -> str | None:
     return None
 
 
+READERS = (
+    (kinds.NOVA_API, "api"),
+    (kinds.NOVA_SCHEDULER, "scheduler"),
+    (kinds.NOVA_CONDUCTOR, "conductor"),
+    (kinds.NOVA_METADATA, "metadata"),
+)
+"""Kinds whose pods hold the cells' connections in memory, and their parts of a Nova."""
+
+
+def novas_of_ending_pod(pod: Object, manager: Any) -> Iterator[Key]:
+    """Of a pod that is ending: the Nova whose cells it knows. For ``Watch``."""
+    metadata = pod["metadata"]
+    if "deletionTimestamp" not in metadata:
+        return
+    instance = metadata.get("labels", {}).get("app.kubernetes.io/instance", "")
+    for resource, _ in READERS:
+        item = manager.informer(resource).get(metadata["namespace"], instance)
+        for owner in (item or {"metadata": {}})["metadata"].get("ownerReferences", []):
+            if owner["kind"] == kinds.NOVA.kind:
+                yield metadata["namespace"], owner["name"]
+
+
 def _require_forgotten(scope: Scope[NovaSpec], cell: str) -> None:
-    for resource, part in (
-        (kinds.NOVA_API, "api"),
-        (kinds.NOVA_SCHEDULER, "scheduler"),
-        (kinds.NOVA_CONDUCTOR, "conductor"),
-        (kinds.NOVA_METADATA, "metadata"),
-    ):
+    for resource, part in READERS:
         item = scope.get(resource, children.name(scope.name, part))
         if item is None:
             continue
         if cell in item["spec"].get("registeredCells", {}):
             raise errors.Waiting("CellKnown", f"{resource.kind} {item['metadata']['name']} still reads cell {cell}")
         children.require_ready(scope, resource, item)
+        _require_ended(scope, item)
+
+
+def _require_ended(scope: Scope[NovaSpec], part: Object) -> None:
+    """The pods that the newest ones replaced are gone: until then they answer, and know the cell."""
+    name = part["metadata"]["name"]
+    found = [
+        pod["metadata"]
+        for pod in scope.items(built_in.POD)
+        if pod["metadata"].get("labels", {}).get("app.kubernetes.io/instance") == name
+        and any(owner["kind"] == "ReplicaSet" for owner in pod["metadata"].get("ownerReferences", []))
+    ]
+    ending = sorted(one["name"] for one in found if "deletionTimestamp" in one)
+    # Caches of two kinds are not equally new: one pod too many is about to end.
+    if ending or len(found) > part["spec"].get("replicas", 1):
+        raise errors.Waiting("PodsExist", f"waits for the end of old pods of {name}: {', '.join(ending[:10])}")
 
 
 async def _drop(scope: Scope[NovaSpec], cell: str, place: Place) -> None:
