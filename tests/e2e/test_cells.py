@@ -4,7 +4,6 @@ compute keeps servers in memory: that a cell is one is a matter of databases, me
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import threading
@@ -115,9 +114,8 @@ def second_cell(cloud: Cloud) -> Iterator[Cloud]:
     try:
         yield cloud
     finally:
-        with contextlib.suppress(Exception):
-            remove(cloud, forcedCellRemovals=[CELL])
-            until_removed(cloud)
+        remove(cloud, forcedCellRemovals=[CELL])
+        until_removed(cloud)
         cloud.set(nova={"forcedCellRemovals": None})
 
 
