@@ -119,6 +119,7 @@ class Bench:
 
         def log(line: str) -> None:
             said.append((round(clock(), 2), line))
+            say(line)
 
         async with rollout.watched(self.target, clock) as timeline:
             begin_apply = clock()
@@ -154,6 +155,7 @@ class Bench:
 
         def log(line: str) -> None:
             said.append((round(clock(), 2), line))
+            say(line)
 
         await asyncio.to_thread(cloud.first_vm, self.target, self.guest, log)
         answers = clock()
