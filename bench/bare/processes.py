@@ -84,9 +84,6 @@ class Machine:
                     await asyncio.sleep(PROBE_SECONDS)
         self._check(pod)
 
-    def pods(self) -> list[str]:
-        return [entry.name for entry in (accounting() / GROUP).iterdir() if entry.is_dir()]
-
     def stop(self) -> None:
         """Ends everything, guests too."""
         cgroups.kill(GROUP)
