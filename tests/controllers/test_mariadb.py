@@ -158,6 +158,18 @@ async def test_entries_that_others_add_to_a_selector_or_to_configuration_are_tak
         await world.until(kinds.SECRET, lambda item: set(item["data"]) == {"user", "password"}, "db-root")
 
 
+async def test_a_volume_that_somebody_made_before_is_used_as_it_is(world: Any) -> None:
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "3Gi"}}}
+    before = await world.create(kinds.PVC, "data-db-0", asked)
+    async with world.operator("mariadb"):
+        await world.create(ours.MARIADB, "db", {})
+        item = await world.until_ready(ours.MARIADB, "db")
+        claim = await world.get(kinds.PVC, "data-db-0")
+    assert claim["metadata"]["uid"] == before["metadata"]["uid"]
+    assert claim["spec"]["resources"] == asked["resources"]
+    assert [one["uid"] for one in claim["metadata"]["ownerReferences"]] == [item["metadata"]["uid"]]
+
+
 async def test_volumes_go_with_the_object_and_not_with_a_stateful_set_deleted_by_hand(world: Any) -> None:
     async with world.operator("mariadb"):
         await world.create(ours.MARIADB, "db", {})

@@ -417,18 +417,42 @@ async def apply_stateful_set(scope: Scope[Any], body: Object, volume: Storage | 
         spec = {key: value for key, value in body["spec"].items() if key not in fixed}
         spec |= {key: present["spec"][key] for key in fixed if key in present["spec"] and key in body["spec"]}
         body = {**body, "spec": spec}
-    item = await scope.apply(kinds.STATEFULSET, body)
     if volume is not None:
-        await _own_claims(scope, item, is_owned=volume.storage_retention == "Delete")
-    return item
+        await _ensure_claims(scope, body, is_owned=volume.storage_retention == "Delete")
+    return await scope.apply(kinds.STATEFULSET, body)
 
 
-async def _own_claims(scope: Scope[Any], stateful_set: Object, *, is_owned: bool) -> None:
-    """Makes the claims of a StatefulSet go with the object that asked for them, or outlive it."""
-    for template in stateful_set["spec"].get("volumeClaimTemplates", []):
+async def _ensure_claims(scope: Scope[Any], stateful_set: Object, *, is_owned: bool) -> None:
+    """Makes the claims of a StatefulSet, which go with the object that asked for them, or outlive it.
+
+    The StatefulSet would make them itself, without the owner; to write it into a claim that is new collides with the
+    scheduler, which then looks at the pod again seconds later.
+    """
+    spec = stateful_set["spec"]
+    for template in spec.get("volumeClaimTemplates", []):
         prefix = f"{template['metadata']['name']}-{stateful_set['metadata']['name']}-"
-        for claim in scope.items(kinds.PVC):
-            metadata = claim["metadata"]
-            if metadata["name"].startswith(prefix) and metadata["name"].removeprefix(prefix).isdigit():
-                body = {"metadata": {"name": metadata["name"], "labels": template["metadata"]["labels"]}}
-                await scope.apply(kinds.PVC, body, owned=is_owned)
+        present = {
+            name: claim
+            for claim in scope.items(kinds.PVC)
+            if (name := claim["metadata"]["name"]).startswith(prefix) and name.removeprefix(prefix).isdigit()
+        }
+        for name in sorted({f"{prefix}{ordinal}" for ordinal in range(spec["replicas"])} | set(present)):
+            claim = present.get(name) or await _foreign_claim(scope, name)
+            # Nobody can change what a claim that exists asks for.
+            asked = (
+                {key: value for key, value in claim["spec"].items() if key in template["spec"]}
+                if claim
+                else template["spec"]
+            )
+            body = {"metadata": {"name": name, "labels": template["metadata"]["labels"]}, "spec": asked}
+            await scope.apply(kinds.PVC, body, owned=is_owned)
+
+
+async def _foreign_claim(scope: Scope[Any], name: str) -> Object | None:
+    """A claim that is not in the cache, because somebody else made it: without our labels."""
+    try:
+        return await scope.client.get(kinds.PVC, name, scope.namespace)
+    except errors.ApiError as problem:
+        if problem.status != 404:
+            raise
+    return None
