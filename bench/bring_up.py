@@ -131,6 +131,7 @@ class Bench:
             "ready": round(ready - begin_apply, 1),
             "answers": round(answers - begin_apply, 1),
             "cpu": used.used(),
+            "memory": round(rollout.operator_memory(), 1),
             "messages": said,
             "objects": {
                 name: {"seen": round(at, 2)} | {key: round(value, 2) for key, value in timeline.reached[name].items()}

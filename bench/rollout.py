@@ -146,5 +146,18 @@ def shims() -> Iterator[int]:
                 continue
 
 
+def operator_memory() -> float:
+    """Resident memory of the operator's process, in MB (10^6 bytes)."""
+    for entry in processes.PROC.iterdir():
+        if entry.name.isdigit():
+            try:
+                if b"openstack_operator.cli.run" in (entry / "cmdline").read_bytes().split(b"\0"):
+                    status = (entry / "status").read_text()
+                    return int(status.partition("VmRSS:")[2].split()[0]) * 1024 / 1e6
+            except OSError:
+                continue
+    raise LookupError("the operator does not run on this node")
+
+
 def monotonic_since(begin: float) -> Callable[[], float]:
     return lambda: time.monotonic() - begin
