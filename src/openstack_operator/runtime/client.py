@@ -7,7 +7,6 @@ drift are elsewhere (``informer``, ``apply``).
 from __future__ import annotations
 
 import asyncio
-import asyncio.sslproto
 import base64
 import dataclasses
 import os
@@ -47,10 +46,6 @@ CONNECT_SECONDS = 10
 WATCH_SILENCE_SECONDS = 75
 WATCH_SECONDS = 300
 PAGE = 500
-
-# asyncio gives each TLS connection a buffer of 256 KiB to receive into, filled with zeros; each watch is a connection.
-# A TLS record has 16 KiB at most.
-asyncio.sslproto.SSLProtocol.max_size = 32 * 1024
 
 encode = msgspec.json.encode
 decode = msgspec.json.decode
