@@ -232,10 +232,6 @@ def deployment(version: str) -> Manifest:
             {"name": "OPENSTACK_OPERATOR_IMAGE_PREFIX", "value": "openstack.kolla"},
             # One heap for all threads: each further one would keep megabytes that it used once.
             {"name": "MALLOC_ARENA_MAX", "value": "1"},
-            # What is large, such as the answer to a LIST, goes back to the system when it is done with: by default the
-            # heap grows to hold the largest block that was ever freed.
-            {"name": "MALLOC_MMAP_THRESHOLD_", "value": "65536"},
-            {"name": "MALLOC_TRIM_THRESHOLD_", "value": "131072"},
         ],
         "ports": [
             {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"},
