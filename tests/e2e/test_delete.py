@@ -9,6 +9,8 @@ import pytest
 from clouds import CONTROL_PLANE, Cloud, remove_namespace, small
 from clusters import MANAGED, Cluster, Object, condition
 
+NOWHERE = {"openstack.k8s.io/nowhere": "true"}
+"""Nodes that there are not: the machine's one is the other cloud's."""
 GONE_SECONDS = 120
 LEFT = "pods,services,configmaps,secrets,deployments,statefulsets,daemonsets,jobs,cronjobs,serviceaccounts,roles"
 
@@ -64,11 +66,15 @@ def test_a_service_that_is_switched_off_leaves_nothing_behind(small_cloud: Cloud
     cluster, namespace = small_cloud.cluster, small_cloud.namespace
     small_cloud.until_ready()
     pods = small_cloud.pods()
-    small_cloud.set(placement={"enabled": True}, neutron={"enabled": True})
+    small_cloud.set(
+        placement={"enabled": True},
+        neutron={"enabled": True, "nodeSelector": NOWHERE},
+        ovn={"enabled": True, "nodeSelector": NOWHERE, "gatewayNodeSelector": NOWHERE},
+    )
     try:
         cluster.until_ready("placements", "placement", namespace, 180)
 
-        # Without OVN Neutron gets no further than its database and its virtual host, and that is all that is needed.
+        # How far Neutron gets with a network that has no node does not matter here.
         def has_its_own(item: Object | None) -> bool:
             return all(condition(item, name)["status"] == "True" for name in ("DatabaseReady", "MessagingReady"))
 
@@ -80,9 +86,10 @@ def test_a_service_that_is_switched_off_leaves_nothing_behind(small_cloud: Cloud
         identity = small_cloud.connection.identity
         assert identity.find_service("placement") is not None
     finally:
-        small_cloud.set(placement={"enabled": False}, neutron={"enabled": False})
+        small_cloud.set(placement={"enabled": False}, neutron={"enabled": False}, ovn={"enabled": False})
     cluster.until_gone("placements", "placement", namespace, GONE_SECONDS)
     cluster.until_gone("neutrons", "neutron", namespace, GONE_SECONDS)
+    cluster.until_gone("ovnnetworks", "ovn", namespace, GONE_SECONDS)
     small_cloud.until_ready()
     assert not {"placement", "neutron"} & set(_mariadb(small_cloud, "SHOW DATABASES"))
     assert not {"placement", "neutron"} & set(_mariadb(small_cloud, "SELECT User FROM mysql.user"))
