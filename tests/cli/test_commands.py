@@ -66,3 +66,10 @@ def test_without_kubeconfig_the_cluster_of_up_is_meant(monkeypatch: pytest.Monke
     monkeypatch.setenv("KUBECONFIG", "/somewhere")
     assert cloud.cluster(None) is None
     assert cloud.cluster(Path("/given")) == "/given"
+
+
+def test_a_release_that_up_does_not_know_is_refused_before_anything_starts() -> None:
+    done = run("up", "--release", "2024.1")
+    assert done.returncode == 2
+    assert "2024.1: one of 2026.1" in done.stderr
+    assert done.stdout == ""
