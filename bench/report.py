@@ -47,7 +47,7 @@ def table(result: Result) -> str:
         a, b = one["operator"], one["bare"]
         times = f"{a['ready']} s | {a['answers']} s | {b['ready']} s | {b['answers']} s"
         lines.append(f"| {number} | {times} | {a['answers'] / b['answers']:.2f} |")
-    middle = [f"{median(result, side, what)} s" for side in ("operator", "bare") for what in ("ready", "answers")]
+    middle = [f"{median(result, side, what):.1f} s" for side in ("operator", "bare") for what in ("ready", "answers")]
     lines += [f"| median | {' | '.join(middle)} | **{ratio(result)}** |", ""]
     lines += ["| CPU seconds, medians | operator | bare |", "|---|---|---|"]
     for part in cpu_parts(result):
