@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from openstack_operator.kit import catalogues, config_validity, custom_config, kinds, quantities
+from openstack_operator.kit import catalogues, config_validity, kinds, quantities
 from openstack_operator.kit.types import ConfigPolicy, Entry, Ref, SecretKeyRef
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.admission import Objects, Problem, Reference, Subject, Verdict
@@ -68,11 +68,12 @@ def fields(model: Model, path: str = "spec", *, is_enabled: bool = True) -> Iter
 def admit(new: Subject, old: Subject | None, _: Objects) -> Verdict:
     """``runtime.admission.Admit`` of a kind without rules of its own."""
     before = {} if old is None else {field.path: field for field in fields(old.spec)}
+    policies = {path: policy for path, _, policy in config_validity.texts(new.spec)}
     verdict = Verdict()
     for field in fields(new.spec):
         past = before.get(field.path)
         if field.name == TEXT and field.value:
-            verdict += _judge_text(new, field, past)
+            verdict += _judge_text(new, field, past, policies.get(field.path, ConfigPolicy()))
         elif field.name in _FIXED and past is not None and _is_changed(field, past):
             verdict += Verdict(warnings=(f"{field.path}: {_FIXED[field.name]}",))
         reference = _reference(field)
@@ -81,26 +82,21 @@ def admit(new: Subject, old: Subject | None, _: Objects) -> Verdict:
     return verdict
 
 
-def _judge_text(subject: Subject, field: Field, past: Field | None) -> Verdict:
-    verdict = check_text(subject, field.path, field.value)
+def _judge_text(subject: Subject, field: Field, past: Field | None, policy: ConfigPolicy) -> Verdict:
+    verdict = check_text(subject, field.path, field.value, policy)
     if past is None or past.value != field.value:
         return verdict
     # It stands there already: who changes something else is told, and not kept from it.
     return Verdict(warnings=(*(str(one) for one in verdict.errors), *verdict.warnings))
 
 
-def check_text(subject: Subject, field: str, text: str) -> Verdict:
+def check_text(subject: Subject, field: str, text: str, policy: ConfigPolicy) -> Verdict:
     """What is to be said about a user's configuration text in a field of an object; ConfigValid says the same."""
     index = catalogues.index()
     # A control plane has a part for each service, by its name.
     service = index.kinds.get(subject.resource.kind) or field.split(".")[1]
-    declared = next((one for where, _, one in config_validity.texts(subject.spec) if where == field), ConfigPolicy())
-    policy = custom_config.Policy(
-        unknown=declared.unknown_options,
-        known=custom_config.known_options(declared.known_options),
-        owned=index.owned_by(service),
-    )
-    found = custom_config.check(text, service, subject.spec.openstack_release, policy, field=field)
+    release, owned = subject.spec.openstack_release, index.owned_by(service)
+    found = config_validity.judge(text, service, release, policy, owned, field=field)
     return Verdict(
         errors=tuple(Problem(field, str(one).removeprefix(f"{field}: ")) for one in found if one.severity == "error"),
         warnings=tuple(str(one) for one in found if one.severity == "warning"),

@@ -7,7 +7,7 @@ text is decided in `custom_config`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from openstack_operator.kit import custom_config, ini
@@ -48,16 +48,22 @@ def texts(
                     yield from texts(entry, f"{where}.{key}", policy)
 
 
+def judge(
+    text: str, service: str, release: str, policy: ConfigPolicy, owned: Mapping[tuple[str, str], str], *, field: str
+) -> tuple[Finding, ...]:
+    """What is to be said about one text under the policy that holds there. ``owned`` as in ``custom_config.Policy``."""
+    judged = custom_config.Policy(
+        unknown=policy.unknown_options, known=custom_config.known_options(policy.known_options), owned=owned
+    )
+    return custom_config.check(text, service, release, judged, field=field)
+
+
 def findings(kind: Kind, service: str, spec: Any, owned: Owned) -> tuple[Finding, ...]:
     """What is to be said about all users' text in a spec."""
     found: list[Finding] = []
     for field, text, policy in texts(spec):
-        judged = custom_config.Policy(
-            unknown=policy.unknown_options,
-            known=custom_config.known_options(policy.known_options),
-            owned=custom_config.owned(owned(kind, spec, field)),
-        )
-        found += custom_config.check(text, service, spec.openstack_release, judged, field=field)
+        ours = custom_config.owned(owned(kind, spec, field))
+        found += judge(text, service, spec.openstack_release, policy, ours, field=field)
     return tuple(found)
 
 

@@ -43,7 +43,7 @@ class Service:
             object.__setattr__(self, "controllers", checked)
 
     def findings(self, kind: Kind, spec: Any) -> tuple[custom_config.Finding, ...]:
-        """What is to be said about the users' text in a kind's spec, for admission; ConfigValid says the same."""
+        """What ConfigValid says about the users' text in a spec of a kind."""
         return config_validity.findings(kind, self.name, spec, self.owned) if self.files else ()
 
     def owned(self, kind: Kind, spec: Any, field: str) -> tuple[ini.Row, ...]:

@@ -8,7 +8,6 @@ from typing import Any
 from openstack_operator.kit import (
     cache,
     config,
-    custom_config,
     database,
     identity,
     jobs,
@@ -100,10 +99,8 @@ async def observe_surroundings(scope: Scope[NovaSpec]) -> None:
 
 
 async def ensure_config(scope: Scope[NovaSpec]) -> None:
-    """All users' text is valid, and the files of the Job that registers cells are written."""
+    """The files of the Job that registers cells are written."""
     spec = scope.spec
-    for field, text in _texts(spec):
-        custom_config.require(text, field)
     wanted = ["messaging.url", *(f"cells.{cell}.messaging.url" for cell in spec.cell_templates)]
     if any(fact not in scope.facts for fact in wanted):
         # The Job writes down where the message bus will be; that it is there already is not needed.
@@ -117,19 +114,6 @@ async def ensure_config(scope: Scope[NovaSpec]) -> None:
         whole={files.CELLS: files.cells(spec.cell_templates)},
         scripts={files.CELLS_NAME: files.SCRIPT},
     )
-
-
-def _texts(spec: NovaSpec) -> Iterable[tuple[str, str]]:
-    """Every piece of users' text with its field: parts get theirs joined, where a line number would mislead."""
-    yield "spec.customServiceConfig", spec.custom_service_config
-    for part in ("api", "scheduler", "conductor", "metadata"):
-        yield f"spec.{part}.customServiceConfig", getattr(spec, part).custom_service_config
-    for name, cell in spec.cell_templates.items():
-        where = f"spec.cellTemplates.{name}"
-        for part in ("conductor", "metadata", "novncproxy"):
-            yield f"{where}.{part}.customServiceConfig", getattr(cell, part).custom_service_config
-        for group, compute in cell.computes.items():
-            yield f"{where}.computes.{group}.customServiceConfig", compute.custom_service_config
 
 
 async def ensure_cell_mappings(scope: Scope[NovaSpec]) -> None:
