@@ -1,5 +1,5 @@
 # Shortcuts for developers; `./up`, `./down` and `./test` need no make.
-.PHONY: check generate lint unit tempest catalogues lock
+.PHONY: check generate lint unit e2e tempest catalogues lock
 
 PYTHON ?= python3
 
@@ -11,6 +11,9 @@ lint: ## style, types, layers
 
 unit: ## tests that need no cloud
 	$(PYTHON) -m pytest -m "not e2e"
+
+e2e: ## end-to-end tests; RELEASE=2025.1 for another release, on a machine whose cloud is not of a third one
+	OPENSTACK_OPERATOR_E2E_RELEASE=$(RELEASE) $(PYTHON) -m pytest tests/e2e
 
 tempest: ## OpenStack's own smoke tests against the cloud of ./up
 	./scripts/tempest.sh

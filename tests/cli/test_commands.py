@@ -71,5 +71,5 @@ def test_without_kubeconfig_the_cluster_of_up_is_meant(monkeypatch: pytest.Monke
 def test_a_release_that_up_does_not_know_is_refused_before_anything_starts() -> None:
     done = run("up", "--release", "2024.1")
     assert done.returncode == 2
-    assert "2024.1: one of 2026.1" in done.stderr
+    assert "2024.1: one of 2025.1, 2025.2, 2026.1, 2026.2" in done.stderr
     assert done.stdout == ""

@@ -16,7 +16,7 @@ from world import HASH, condition, decoded, states
 
 from openstack_operator.kit import credentials, ini
 from openstack_operator.kit import kinds as ours
-from openstack_operator.runtime import conditions, kinds
+from openstack_operator.runtime import conditions, errors, kinds
 from openstack_operator.services.keystone import config as files
 from openstack_operator.services.keystone import resources
 
@@ -540,6 +540,15 @@ async def test_an_image_that_does_not_exist_is_named_and_mending_it_makes_it_go_
         world.node.statuses.clear()
         await world.patch(ours.KEYSTONE, "keystone", {"spec": {"containerImage": None}})
         await world.until_condition(ours.KEYSTONE, "keystone", "DeploymentReady")
+
+
+async def test_a_release_chooses_the_images_and_stays(world: Any) -> None:
+    async with world.operator("keystone"):
+        await rolled_out(world, openstackRelease="2025.2")
+    (container,) = (await world.get(kinds.DEPLOYMENT, API))["spec"]["template"]["spec"]["containers"]
+    assert container["image"].endswith(":2025.2")
+    with pytest.raises(errors.ApiError, match="the release cannot be changed after creation"):
+        await world.patch(ours.KEYSTONE, "keystone", {"spec": {"openstackRelease": "2026.1"}})
 
 
 async def test_zero_replicas_stop_the_api_and_keep_everything_else(world: Any) -> None:

@@ -19,8 +19,11 @@ import yaml
 from clusters import API_GROUPS, Cluster, Object, condition, owner
 from keystoneauth1 import exceptions
 
+from openstack_operator.kit.types import DEFAULT_RELEASE
+
 CONTROL_PLANE = "openstackcontrolplanes"
 API_VERSION = "openstack.k8s.io/v1alpha1"
+RELEASE = os.environ.get("OPENSTACK_OPERATOR_E2E_RELEASE") or DEFAULT_RELEASE
 INTERNAL_SERVICES = ("mariadb", "rabbitmq", "memcached")
 
 READY_SECONDS = 240
@@ -170,7 +173,12 @@ def small(cluster: Cluster, namespace: str, enabled: tuple[str, ...] = ("keyston
     host = next(
         one["address"] for one in cluster.items("nodes")[0]["status"]["addresses"] if one["type"] == "InternalIP"
     )
-    whole = {"publicEndpoint": {"type": "NodePort", "host": host}, "mariadb": {"bufferPoolMebibytes": 64}, **off}
+    whole = {
+        "openstackRelease": RELEASE,
+        "publicEndpoint": {"type": "NodePort", "host": host},
+        "mariadb": {"bufferPoolMebibytes": 64},
+        **off,
+    }
     for name, value in spec.items():
         whole[name] = {**whole.get(name, {}), **value} if isinstance(value, dict) else value
     return [

@@ -1,7 +1,8 @@
 """Fixtures of the end-to-end tests: the cloud of `./up`, and a small cloud that tests may break.
 
 The session runs `./up` first, which is quick where a cloud is up. With OPENSTACK_OPERATOR_E2E_AS_IS=1 it takes the
-cloud as it stands: for work on the tests. Whatever fails is followed by the state of the clouds at that moment.
+cloud as it stands: for work on the tests. OPENSTACK_OPERATOR_E2E_RELEASE names another OpenStack release than the
+default one; `make e2e RELEASE=...` sets it. Whatever fails is followed by the state of the clouds at that moment.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def start() -> Start:
     if was_up and os.environ.get(AS_IS):
         return Start(before, was_up, "")
     done = subprocess.run(
-        [str(ROOT / "up")], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        stdin=subprocess.DEVNULL, timeout=UP_SECONDS,
+        [str(ROOT / "up"), "--release", clouds.RELEASE], check=False, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL, timeout=UP_SECONDS,
     )  # fmt: skip
     print(done.stdout)
     assert done.returncode == 0, f"./up: exit code {done.returncode}: {done.stdout[-3000:]}"

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from clouds import CONTROL_PLANE, Cloud
-from clusters import MANAGED, OPERATOR_NAMESPACE, Object, condition, is_ready, owner, writes
+from clusters import MANAGED, OPERATOR_NAMESPACE, ClusterError, Object, condition, is_ready, owner, writes
 
 OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:openstack-operator"
 
 QUIET_SECONDS = 12
+EMPTY: tuple[Any, ...] = (None, [], {})
 REPAIR_SECONDS = 20
 
 # A change for each kind that somebody could make with `kubectl edit`, and that the operator must take back before it
@@ -78,13 +79,32 @@ def _meaning(item: Object) -> Object:
     return out
 
 
+def _differences(wanted: Any, found: Any, path: str = "") -> list[str]:
+    """Paths of fields that are not the same, each with both values. Of a list whose last entry an apply takes away the
+    server leaves nothing, and [] of one that was applied empty: both say the same."""
+    if wanted == found or (wanted in EMPTY and found in EMPTY):
+        return []
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        keys = sorted({*wanted, *found})
+        return [line for key in keys for line in _differences(wanted.get(key), found.get(key), f"{path}.{key}")]
+    return [f"{path}: {wanted!r} is now {found!r}"]
+
+
 def _until_as_before(cloud: Cloud, item: Object) -> Object:
     kind, name = item["kind"], item["metadata"]["name"]
-    wanted = _meaning(item)
-    repaired = cloud.cluster.until(
-        _resource(kind), name, cloud.namespace,
-        lambda found: found is not None and _meaning(found) == wanted, "as it was before", REPAIR_SECONDS,
-    )  # fmt: skip
+    wanted, left = _meaning(item), ["nothing was seen"]
+
+    def is_met(found: Object | None) -> bool:
+        left[:] = _differences(wanted, _meaning(found)) if found is not None else ["it does not exist"]
+        return not left
+
+    try:
+        repaired = cloud.cluster.until(
+            _resource(kind), name, cloud.namespace, is_met, "as it was before", REPAIR_SECONDS
+        )
+    except ClusterError as problem:
+        problem.add_note("\n".join(left))
+        raise
     assert repaired is not None
     return repaired
 

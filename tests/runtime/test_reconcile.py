@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import toy
 
+import watching
 from openstack_operator.runtime import conditions, controller, drift, errors, kinds
 
 EVIL = {"name": "toy", "image": "evil", "imagePullPolicy": "IfNotPresent"}
@@ -40,6 +41,34 @@ async def test_an_object_costs_one_apply_for_each_child_and_two_writes_of_status
         await operator.settle()
     writes = sorted(request for request in operator.requests() if request[0] != "list")
     assert writes == sorted([*APPLIED, *[("patch", "toys/status", "one")] * 2])
+
+
+async def test_messages_that_change_all_the_time_are_written_now_and_then_and_the_last_one_always(world: Any) -> None:
+    pods, looks = 20, 0
+
+    async def ensure_workload(scope: toy.Scope) -> str:
+        nonlocal looks
+        looks += 1
+        return await toy.ensure_workload(scope)
+
+    steps = (controller.Step("WorkloadReady", ensure_workload),)
+    async with world.operator(toy.toys(steps=steps)) as operator:
+        await world.create(replicas=pods)
+        await world.until_ready(status="False", reason="PodsNotReady")
+        before, since = world.control_plane.audit_size(), looks
+        for ready in range(1, pods):
+            last = looks
+            await world.set_ready(replicas=ready)
+            await watching.eventually(lambda last=last: looks > last, "a look")
+        written = operator.requests(before).count(("patch", "toys/status", "one"))
+        looked = looks - since
+        text = f"Deployment one: {pods - 1} of {pods} pods are ready"
+        await world.until(toy.RESOURCE, lambda item: text in str(conditions.find(item, "WorkloadReady")))
+        # What is more than a message is not held back.
+        await world.set_ready(replicas=pods)
+        await world.until_ready()
+    assert looked >= pods - 1
+    assert written < looked / 2
 
 
 async def test_a_pass_that_changes_nothing_makes_no_request(world: Any) -> None:

@@ -19,7 +19,7 @@ DEFAULT_SOURCE = Path(__file__).resolve().parents[3]
 
 def up(
     vm: Annotated[bool, typer.Option(help="Start a first VM at the end.")] = True,
-    release: Annotated[str, typer.Option(help="OpenStack release; 2026.1 is the one that there is.")] = "2026.1",
+    release: Annotated[str, typer.Option(help="OpenStack release: 2025.1, 2025.2, 2026.1 or 2026.2.")] = "2026.1",
     name: Annotated[str, typer.Option(help="Name of the control plane object.")] = "openstack",
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the cloud.")] = "openstack",
     kubeconfig: Annotated[
@@ -57,7 +57,7 @@ def up(
 
     if until not in embedded.STAGES:
         raise typer.BadParameter(f"one of {', '.join(embedded.STAGES)}", param_hint="--until")
-    if release not in (known := get_args(types.Release)):
+    if release not in (known := get_args(types.ReleaseName)):
         raise typer.BadParameter(f"{release}: one of {', '.join(known)}", param_hint="--release")
     if not vm and until == "vm":
         until = "cloud"

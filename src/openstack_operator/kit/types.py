@@ -19,13 +19,16 @@ from openstack_operator.runtime.schema import (
     Port,
     Quantity,
     Replicas,
+    Rule,
 )
 
 __all__ = ["Condition", "Status"]
 
-# Those on which a VM has booted. `lint` knows more: kit/releases and kit/catalogues.
-Release = Literal["2026.1"]
-DEFAULT_RELEASE: Release = "2026.1"
+ReleaseName = Literal["2025.1", "2025.2", "2026.1", "2026.2"]
+# A change would be an upgrade: databases that go forward in an order of services, and never back.
+SAME_RELEASE = Rule("self == oldSelf", "the release cannot be changed after creation: a running cloud is not upgraded")
+Release = Annotated[ReleaseName, K8s(cel=(SAME_RELEASE,))]
+DEFAULT_RELEASE: ReleaseName = "2026.1"
 
 ConfigText = Annotated[str, Field(max_length=65536)]
 """A piece of an oslo.config file."""

@@ -282,6 +282,9 @@ def stateful_set(
         claim: dict[str, Any] = {
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": storage.storage_size}},
+            # The server's default, which it writes into the template: the claim made from it is the same before and
+            # after, and is not written again while the scheduler binds it.
+            "volumeMode": "Filesystem",
         }
         if storage.storage_class:
             claim["storageClassName"] = storage.storage_class

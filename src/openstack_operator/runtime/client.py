@@ -7,6 +7,7 @@ drift are elsewhere (``informer``, ``apply``).
 from __future__ import annotations
 
 import asyncio
+import asyncio.sslproto
 import base64
 import dataclasses
 import os
@@ -39,6 +40,10 @@ REQUESTS_AT_ONCE = 32
 REQUEST_SECONDS = 30
 CONNECT_SECONDS = 10
 
+# A request that is given up before its answer leaves a connection that says farewell by TLS, of which aiohttp does not
+# know any more: a round trip, before the event loop may end.
+FAREWELL_SECONDS = 0.1
+
 # A stream that is silent for longer may be dead, whatever TCP says. Bookmarks come about once a minute, but none before
 # the server's cache of the kind is past the version where the watch began, which is that of the whole store: on a quiet
 # kind that takes a change or etcd's own notification, every 10 minutes by default (four of five watches of a new server
@@ -46,6 +51,11 @@ CONNECT_SECONDS = 10
 WATCH_SILENCE_SECONDS = 75
 WATCH_SECONDS = 300
 PAGE = 500
+
+# What asyncio sets aside for each TLS connection and asks of it at a time. Its own 256 KiB would be a tenth of the
+# operator's memory, for watches that mostly carry a few KiB.
+TLS_BUFFER_BYTES = 64 * 1024
+asyncio.sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 
 encode = msgspec.json.encode
 decode = msgspec.json.decode
@@ -144,6 +154,8 @@ class Client:
         self._silence = silence
         self._slots = asyncio.Semaphore(REQUESTS_AT_ONCE)
         self._session: aiohttp.ClientSession | None = None
+        # Whether a request was given up before its answer came.
+        self._is_interrupted = False
 
     async def __aenter__(self) -> Client:
         connector = aiohttp.TCPConnector(ssl=self.config.ssl_context or True, limit=0)
@@ -157,6 +169,8 @@ class Client:
     async def __aexit__(self, *exception: object) -> None:
         if self._session is not None:
             await self._session.close()
+            if self._is_interrupted:
+                await asyncio.sleep(FAREWELL_SECONDS)
 
     def _headers(self) -> dict[str, str]:
         token = self.config.token_file.read_text().strip() if self.config.token_file else self.config.token
@@ -179,6 +193,9 @@ class Client:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 status, retry, data = await self._send(verb, path, params, body, content_type)
+            except asyncio.CancelledError:
+                self._is_interrupted = True
+                raise
             except (aiohttp.ClientError, TimeoutError, OSError) as problem:
                 raise errors.ApiUnreachableError(f"{verb} {path}: {_described(problem)}") from problem
             metrics.REQUESTS.labels(verb, resource, status).inc()
@@ -318,6 +335,9 @@ class Client:
                     # Left early, the connection is of no use; a farewell by TLS would outlive a program that ends.
                     if response.connection is not None and response.connection.transport is not None:
                         response.connection.transport.abort()
+        except asyncio.CancelledError:
+            self._is_interrupted = True
+            raise
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             raise errors.ApiUnreachableError(f"WATCH {path}: {_described(problem)}") from problem
 

@@ -183,7 +183,9 @@ class Runner(Generic[S]):
             item = marked
         scope = Scope(self, item, spec, log)
         outcomes, retry = await self._run_steps(scope)
-        await self._status.write(item, outcomes, conditions.summary(outcomes), scope.status)
+        later = await self._status.write(item, outcomes, conditions.summary(outcomes), scope.status)
+        if later is not None:
+            self.queue.add_after(key_of(item), later)
         if all(outcome.is_true for _, outcome in outcomes):
             self.manager.unfollow(self.enqueue, key_of(item), keep=scope.followed)
         return retry
@@ -247,7 +249,9 @@ class Runner(Generic[S]):
                 text = f"{outcome.reason}: {outcome.message}"
                 held = Outcome("False", conditions.REASON_DELETING, text, outcome.stalled)
                 blocked = self._blocked("the object is being deleted")
-                await self._status.write(scope.object, blocked, held, scope.status)
+                later = await self._status.write(scope.object, blocked, held, scope.status)
+                if later is not None:
+                    self.queue.add_after(key_of(scope.object), later)
                 return retry
         await self._release(scope.object)
         return None

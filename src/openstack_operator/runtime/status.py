@@ -5,6 +5,7 @@ Called by ``runner`` after each pass. Events and the metric of conditions follow
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from openstack_operator.runtime import conditions, drift, errors, kinds, metrics
@@ -15,6 +16,10 @@ from openstack_operator.runtime.informer import Key
 if TYPE_CHECKING:
     from openstack_operator.runtime.manager import Manager
 
+# During a rollout messages change with every event of a pod, and each write wakes whoever mirrors them: one write a
+# second is as much as anybody reads.
+MESSAGE_SECONDS = 1.0
+
 
 class Writer:
     """Writes status of objects of one kind."""
@@ -24,12 +29,18 @@ class Writer:
         # Hash of the status written last and the resourceVersion that came of it, by uid. It matters only where the
         # server keeps something else than what we wrote (another writer's field): no write again and again.
         self._written: dict[str, tuple[str, str]] = {}
+        # When the status of an object was written last, in seconds of the monotonic clock, by uid.
+        self._at: dict[str, float] = {}
         self._types: dict[Key, set[str]] = {}
 
     async def write(
         self, item: Object, outcomes: list[tuple[str, Outcome]], ready: Outcome, fields: dict[str, Any]
-    ) -> None:
-        """Brings the status of an object to what a pass found. An object that is gone meanwhile is fine."""
+    ) -> float | None:
+        """Brings the status of an object to what a pass found. An object that is gone meanwhile is fine.
+
+        Returns the seconds after which the object must be looked at again, where nothing but messages changed so soon
+        after the last write that they were left out; else None.
+        """
         metadata = item["metadata"]
         present = item.get("status", {})
         previous = present.get("conditions", [])
@@ -38,7 +49,10 @@ class Writer:
         status = drift.without_nulls({**fields, "observedGeneration": metadata["generation"], "conditions": found})
         fingerprint = drift.digest(status)
         if status == present or self._written.get(metadata["uid"]) == (fingerprint, metadata["resourceVersion"]):
-            return
+            return None
+        left = self._at.get(metadata["uid"], -MESSAGE_SECONDS) + MESSAGE_SECONDS - time.monotonic()
+        if left > 0 and _without_messages(status) == _without_messages(present):
+            return left
         try:
             written = await self._manager.client.apply(
                 self._resource,
@@ -48,16 +62,19 @@ class Writer:
             )
         except errors.ApiError as problem:
             if problem.status in (404, 409):
-                return
+                return None
             raise
+        self._at[metadata["uid"]] = time.monotonic()
         if written.get("status") != status:
             self._written[metadata["uid"]] = (fingerprint, written["metadata"]["resourceVersion"])
         self._manager.informer(self._resource).observe(written)
         await self._manager.events.transitions(item, previous, found)
+        return None
 
     def forget(self, key: Key, uid: str) -> None:
         """The object is gone."""
         self._written.pop(uid, None)
+        self._at.pop(uid, None)
         for name in self._types.pop(key, set()):
             metrics.CONDITION.remove(self._resource.kind, key[0], key[1], name)
 
@@ -67,3 +84,8 @@ class Writer:
             gauge = metrics.CONDITION.labels(self._resource.kind, *key, condition["type"])
             gauge.set(condition["status"] == "True")
         self._types[key] = {condition["type"] for condition in found}
+
+
+def _without_messages(status: dict[str, Any]) -> dict[str, Any]:
+    found = [{**condition, "message": ""} for condition in status.get("conditions", [])]
+    return {**status, "conditions": found}
