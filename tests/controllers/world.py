@@ -114,9 +114,9 @@ class World:
 
     # --- what others' controllers do --------------------------------------------------------------------------------
 
-    async def grant(self, resource: kinds.Resource, field: str, name: str, *wanted: str) -> None:
+    async def grant(self, resource: kinds.Resource, field: str, name: str, *wanted: str, without: str = "") -> None:
         """Does what the controller of a MariaDB or RabbitMQ does, where that one does not run: says in status that the
-        requests are granted, with the credentials that stand in their Secrets now."""
+        requests are granted, with the credentials that stand in their Secrets now; all but one, if it is named."""
 
         def is_asked(item: Object | None) -> bool:
             return item is not None and {one["name"] for one in item["spec"].get(field, [])} >= set(wanted)
@@ -124,6 +124,8 @@ class World:
         item = await self.until(resource, is_asked, name)
         granted = []
         for request in item["spec"].get(field, []):
+            if request["name"] == without:
+                continue
             secret = await self.get(kinds.SECRET, request["secretRef"]["name"])
             known = credentials.fingerprint(secret)
             user = decoded(secret)["user"]

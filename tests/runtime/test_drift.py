@@ -121,3 +121,43 @@ def test_drift_is_named_by_its_path(wanted: Any, actual: Any, where: str) -> Non
 def test_fields_that_are_none_are_not_sent() -> None:
     wanted = {"a": None, "b": [{"c": None, "d": 1}], "e": {"f": None}}
     assert drift.without_nulls(wanted) == {"b": [{"d": 1}], "e": {}}
+
+
+SCHEMA = {
+    "properties": {
+        "spec": {
+            "properties": {
+                "size": {"type": "integer"},
+                "groups": {"additionalProperties": {"properties": {"labels": {"additionalProperties": {}}}}},
+            }
+        },
+        "metadata": {"properties": {"name": {"type": "string"}}},
+    }
+}
+
+
+def test_the_maps_of_a_schema_are_what_is_kept_of_it() -> None:
+    labels = {"additionalProperties": {}}
+    groups = {"additionalProperties": {"properties": {"labels": labels}}}
+    assert drift.maps(SCHEMA) == {"properties": {"spec": {"properties": {"groups": groups}}}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "actual", "patch"),
+    [
+        ({"groups": {}}, {"groups": {"a": {}}}, {"groups": {"a": None}}),
+        ({"groups": {"a": {}}}, {"groups": {"a": {"labels": {"x": "1"}}}}, {}),
+        (
+            {"groups": {"a": {"labels": {}}}},
+            {"groups": {"a": {"labels": {"x": "1"}}}},
+            {"groups": {"a": {"labels": {"x": None}}}},
+        ),
+        ({"groups": {"a": {}}}, {"groups": {"a": {}, "b": {"labels": {}}}}, {"groups": {"b": None}}),
+        ({}, {"groups": {"a": {}}}, {}),
+        ({"size": 1}, {"size": 2, "other": {}}, {}),
+        ({"groups": {"a": {}}}, {"groups": {"a": {}}}, {}),
+    ],
+)  # fmt: skip
+def test_entries_of_others_are_taken_out_of_maps_that_we_speak_of(wanted: Any, actual: Any, patch: Any) -> None:
+    expected = {"spec": patch} if patch else {}
+    assert drift.without_foreign_entries(drift.maps(SCHEMA), {"spec": wanted}, {"spec": actual}) == expected

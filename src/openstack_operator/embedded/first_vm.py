@@ -117,11 +117,23 @@ def ensure_key(connection: Any, public: Path) -> None:
 
 
 def ensure_server(connection: Any, image: Any, flavor: Any, network: Any) -> Any:
-    server = connection.compute.find_server(VM) or connection.compute.create_server(
+    compute = connection.compute
+    server = compute.find_server(VM)
+    if server is not None and server.status == "ERROR":
+        say(f"server {VM} of an earlier run has failed and is made anew")
+        compute.delete_server(server)
+        compute.wait_for_delete(server, wait=ANSWER_SECONDS)
+        server = None
+    server = server or compute.create_server(
         name=VM, image_id=image.id, flavor_id=flavor.id, networks=[{"uuid": network.id}], key_name=KEY
     )
     say(f"server {VM} is being built")
-    return connection.compute.wait_for_server(server, wait=ANSWER_SECONDS, interval=0.5)
+    try:
+        return compute.wait_for_server(server, wait=ANSWER_SECONDS, interval=0.5)
+    except openstack.exceptions.ResourceFailure:
+        found = compute.get_server(server.id)
+        fault = (found.fault or {}).get("message", "Nova gives no reason")
+        sys.exit(f"server {VM} is {found.status}: {fault} (`openstack server show {VM}` has more)")
 
 
 def ensure_floating_address(connection: Any, server: Any) -> str:

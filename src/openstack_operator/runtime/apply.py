@@ -20,10 +20,11 @@ log = logs.get("apply")
 
 # Maps of which every entry is ours: an entry that somebody adds changes what the child does. Server-side apply leaves
 # entries of others alone, so these are taken out explicitly.
-_WHOLE_MAPS: dict[kinds.Resource, tuple[str, ...]] = {
-    kinds.CONFIGMAP: ("data",),
-    kinds.SECRET: ("data",),
-    kinds.SERVICE: ("spec", "selector"),
+_MAP: Object = {"additionalProperties": {}}
+_WHOLE_MAPS: dict[kinds.Resource, Object] = {
+    kinds.CONFIGMAP: {"properties": {"data": _MAP}},
+    kinds.SECRET: {"properties": {"data": _MAP}},
+    kinds.SERVICE: {"properties": {"spec": {"properties": {"selector": _MAP}}}},
 }
 
 Place = tuple[kinds.Resource, str | None, str]
@@ -41,6 +42,7 @@ class Children:
         self._settled: dict[Place, tuple[str, str]] = {}
         # Objects that wait for a name that another object's child holds.
         self._contenders: dict[Place, set[Key]] = {}
+        self._maps = dict(_WHOLE_MAPS)
 
     async def apply(self, owner: Object, resource: kinds.Resource, body: Object, *, owned: bool) -> Object:
         """``Scope.apply``."""
@@ -72,26 +74,28 @@ class Children:
     async def _without_foreign_entries(self, resource: kinds.Resource, wanted: Object, present: Object) -> Object:
         """The child after entries that others put into ``_WHOLE_MAPS`` were taken out; no request where there are
         none."""
-        path = _WHOLE_MAPS.get(resource)
-        if path is None:
+        schema = self._maps.get(resource)
+        if schema is None:
+            schema = self._maps[resource] = self._own_maps(resource)
+        patch = drift.without_foreign_entries(schema, wanted, present)
+        if not patch:
             return present
-        ours, theirs = wanted, present
-        for step in path:
-            ours, theirs = ours.get(step) or {}, theirs.get(step) or {}
-        foreign = drift.foreign_keys(ours, theirs)
-        if not foreign:
-            return present
-        patch: Object = dict.fromkeys(foreign)
-        for step in reversed(path):
-            patch = {step: patch}
         metadata = present["metadata"]
         metrics.REPAIRS.labels(self._resource.kind, resource.kind).inc()
-        log.info("foreign entries taken out", resource=str(resource), name=metadata["name"], entries=foreign)
+        log.info("foreign entries taken out", resource=str(resource), name=metadata["name"], entries=_names(patch))
         # Only of the child that was looked at: entries of a newer one may be what is wanted next.
         patch["metadata"] = {"resourceVersion": metadata["resourceVersion"]}
         written = await self._manager.client.merge(resource, metadata["name"], metadata["namespace"], patch)
         self._manager.informer(resource).observe(written)
         return written
+
+    def _own_maps(self, resource: kinds.Resource) -> Object:
+        """Every map in the spec of one of our own kinds: an apply that empties one leaves it out, and what the schema
+        has as its default would come back."""
+        for runner in self._manager.runners:
+            if runner.controller.kind.resource == resource:
+                return drift.maps(kinds.object_schema(runner.controller.kind))
+        return {}
 
     def changed(self, resource: kinds.Resource, new: Object | None, old: Object | None) -> set[Key]:
         """Takes note of a child's event; returns objects that may try again because of it."""
@@ -174,6 +178,11 @@ def _controller(item: Object) -> Object:
 def _group(reference: Object) -> str:
     group: str = reference["apiVersion"].rpartition("/")[0]
     return group
+
+
+def _names(patch: Object) -> list[str]:
+    """Keys that a patch takes out."""
+    return [name for key, below in patch.items() for name in ([key] if below is None else _names(below))]
 
 
 def _check_labels(selector: str | None, resource: kinds.Resource, metadata: Object) -> None:

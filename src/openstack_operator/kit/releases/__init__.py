@@ -1,7 +1,8 @@
 """What differs between OpenStack releases, as data: one TOML file per release, never a branch in code.
 
 ``tag``: default tag of every image; ``without``: options of our rows that the release does not have; ``[images]``:
-image name per role; ``[options]``: spelling of options and programs that releases renamed.
+image name per role; ``compute_makes_taps``: whether nova-compute makes the taps of servers, before libvirt starts QEMU;
+``[options]``: spelling of options and programs that releases renamed.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Release:
     images: Mapping[str, str]
     options: Mapping[str, str]
     without: frozenset[str] = frozenset()
+    compute_makes_taps: bool = False
 
     def rows(self, rows: Iterable[ini.Row]) -> tuple[ini.Row, ...]:
         """Those rows whose options the release has."""
@@ -51,7 +53,12 @@ def load(name: str) -> Release:
         )
     content = tomllib.loads(file.read_text())
     return Release(
-        name, content["tag"], content["images"], content.get("options", {}), frozenset(content.get("without", ()))
+        name,
+        content["tag"],
+        content["images"],
+        content.get("options", {}),
+        frozenset(content.get("without", ())),
+        content.get("compute_makes_taps", False),
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, ClassVar, Self, cast
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import (
@@ -69,6 +69,24 @@ class NovaTemplate(Configurable):
     forced_cell_removals: Annotated[tuple[CellName, ...], Field(max_length=16), K8s(list_type="set")] = ()
     """Cells that go although there are servers in them, or hosts that are not their own: what Nova knows of these
     servers is lost, and their guests end; their ports and volumes stay. Skips the check of a removed cell."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        """Raises ValueError for two groups of computes that want the same nodes: a node has one libvirt, and belongs to
+        one cell."""
+        groups: dict[frozenset[tuple[str, str]], str] = {}
+        for cell, template in self.cell_templates.items():
+            for group, compute in template.computes.items():
+                if compute.driver != "Libvirt":
+                    continue
+                name = f"{cell}.computes.{group}"
+                first = groups.setdefault(frozenset(compute.node_selector.items()), name)
+                if first != name:
+                    raise ValueError(
+                        f"cellTemplates.{name}.nodeSelector is that of cellTemplates.{first}: "
+                        "a node serves one group of one cell"
+                    )
+        return self
 
 
 class NovaEntry(Entry, NovaTemplate):

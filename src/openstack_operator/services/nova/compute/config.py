@@ -50,8 +50,11 @@ ROWS = (
     ini.fixed("serial_console", "proxyclient_address", "127.0.0.1", "consoles are reached on the node itself only"),
 )
 
+TUN = "/dev/net/tun"
+
 START = f"""import os
 import socket
+import subprocess
 import time
 
 import libvirt
@@ -85,6 +88,9 @@ while text := problem():
         said = text
     time.sleep(0.3)
 os.makedirs("{rows.STATE}/lock", exist_ok=True)
+# Where os-vif makes the taps it also turns IPv6 off in each, and containers see /proc/sys read-only.
+if os.path.exists("{TUN}"):
+    subprocess.run(["mount", "-o", "remount,bind,rw", "/proc/sys"], check=True)
 os.execvp("nova-compute", ["nova-compute", "--config-file", "{NODE_CONF}", "--config-file", "{CONF}"])
 """
 

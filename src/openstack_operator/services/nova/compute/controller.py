@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from openstack_operator.kit import config, kinds, labels, pods, watches, workloads
 from openstack_operator.runtime import conditions, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
-from openstack_operator.runtime.controller import Controller, Scope, Step
+from openstack_operator.runtime.controller import Controller, Scope, Step, Watch
+from openstack_operator.runtime.informer import Key, key_of
 from openstack_operator.services.nova import children, connections
 from openstack_operator.services.nova.compute import config as files
 from openstack_operator.services.nova.compute import resources
 from openstack_operator.services.nova.compute.types import KIND, NovaComputeSpec
 
+if TYPE_CHECKING:
+    from openstack_operator.runtime.manager import Manager
+
 REGISTERED = "CatalogReady"
 """Condition of a Nova: the service user can log in."""
+
+
+async def observe_nodes(scope: Scope[NovaComputeSpec]) -> str | None:
+    """No node with the labels serves another NovaCompute: of two that want a node the older one has it."""
+    if scope.spec.driver != "Libvirt":
+        return f"spec.driver is {scope.spec.driver}"
+    mine = (scope.object["metadata"]["creationTimestamp"], scope.uid)
+    nodes = [node["metadata"] for node in scope.manager.informer(built_in.NODE).items()]
+    for other in scope.manager.informer(kinds.NOVA_COMPUTE).items():
+        head, spec = other["metadata"], other["spec"]
+        if spec.get("driver") != "Libvirt" or (head["creationTimestamp"], head["uid"]) >= mine:
+            continue
+        for node in nodes:
+            found = node.get("labels", {})
+            if labels.matches(found, dict(scope.spec.node_selector)) and labels.matches(found, spec["nodeSelector"]):
+                raise errors.Stalled(
+                    "NodeInUse",
+                    f"spec.nodeSelector: node {node['name']} serves NovaCompute {head['namespace']}/{head['name']}; "
+                    "choose other labels",
+                )
+    return None
 
 
 async def ensure_libvirt(scope: Scope[NovaComputeSpec]) -> str | None:
@@ -97,6 +125,20 @@ async def ensure_compute(scope: Scope[NovaComputeSpec]) -> str | None:
         return f"no node has the labels {wanted}"
     reasons = sorted({f"{host['virtType']} ({host['reason']})" for host in hosts if "virtType" in host})
     return f"servers run with {', '.join(reasons)}" if reasons else None
+
+
+def _of_node(_: Object, manager: Manager) -> Iterable[Key]:
+    """Every NovaCompute: the labels may be others now."""
+    return map(key_of, manager.informer(kinds.NOVA_COMPUTE).items())
+
+
+def _rivals(item: Object, manager: Manager) -> Iterable[Key]:
+    """Those that wait for a node; all where the labels that one asks for may be new."""
+    is_new = item.get("status", {}).get("observedGeneration") != item["metadata"]["generation"]
+    for one in manager.informer(kinds.NOVA_COMPUTE).items():
+        found = conditions.find(one, "NodesReady")
+        if one["metadata"]["uid"] != item["metadata"]["uid"] and (is_new or found is None or found["status"] != "True"):
+            yield key_of(one)
 
 
 def _goes_for_good(scope: Scope[NovaComputeSpec]) -> bool:
@@ -187,17 +229,20 @@ def _virt(pod: Object) -> dict[str, str]:
 CONTROLLER = Controller(
     kind=KIND,
     steps=(
-        Step("LibvirtReady", ensure_libvirt, needs=()),
+        Step("NodesReady", observe_nodes, needs=()),
+        Step("LibvirtReady", ensure_libvirt, needs=("NodesReady",)),
         Step("ConnectionsReady", observe_connections, needs=()),
         Step("ConfigReady", ensure_config, needs=("ConnectionsReady",)),
         Step("DependenciesReady", observe_dependencies, needs=()),
-        Step("ComputeReady", ensure_compute, needs=("ConfigReady", "DependenciesReady")),
+        Step("ComputeReady", ensure_compute, needs=("NodesReady", "ConfigReady", "DependenciesReady")),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DAEMONSET, built_in.DEPLOYMENT),
     reads=(built_in.NODE,),
     finalize=finalize,
     watches=(
         pods.watch(kinds.NOVA_COMPUTE.kind),
+        Watch(built_in.NODE, _of_node),
+        Watch(kinds.NOVA_COMPUTE, _rivals),
         connections.watch(kinds.NOVA_COMPUTE),
         watches.referenced(kinds.NOVA_CONDUCTOR, kinds.NOVA_COMPUTE, "conductorRef"),
         watches.referenced(kinds.PLACEMENT, kinds.NOVA_COMPUTE, "placementRef"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import config, kinds, names, workloads
+from openstack_operator.kit import config, kinds, names, releases, workloads
 from openstack_operator.services.nova import resources, rows
 from openstack_operator.services.nova.compute import config as files
 from openstack_operator.services.nova.compute.types import NovaComputeSpec
@@ -80,8 +80,8 @@ def libvirt_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
     mounts.append(_mount("host-cgroups", files.CGROUPS))
     mounts.append(_mount("scripts", "/usr/local/bin/qemu-system-x86_64", subPath=WRAPPER_NAME, readOnly=True))
     if spec.virt_type == "QEMU":
-        volumes.append(_host_path("tun", "/dev/net/tun", "CharDevice"))
-        mounts.append(_mount("tun", "/dev/net/tun"))
+        volumes.append(_host_path("tun", files.TUN, "CharDevice"))
+        mounts.append(_mount("tun", files.TUN))
     container = workloads.Container(
         name="libvirt",
         command=("sh", f"{config.SCRIPTS}/start.sh"),
@@ -158,6 +158,7 @@ def compute_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
     """nova-compute on each node."""
     node = _mount("node-config", files.NODE_DIRECTORY)
     fields = {"NODE_NAME": "spec.nodeName", "HOST_IP": "status.hostIP"}
+    makes_taps = releases.load(spec.openstack_release).compute_makes_taps
     choose = workloads.Container(
         name=NODE_CONTAINER,
         image=_image(spec, "nova-libvirt", spec.libvirt_container_image),
@@ -181,6 +182,7 @@ def compute_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
             _mount("libvirt-run", "/run/libvirt"),
             _mount("nova-state", rows.STATE),
             node | {"readOnly": True},
+            *((_mount("tun", files.TUN),) if makes_taps else ()),
         ),
     )
     return workloads.Pod(
@@ -198,6 +200,7 @@ def compute_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
             _host_path("libvirt-run", "/run/libvirt"),
             _host_path("nova-state", STATE),
             {"name": "node-config", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+            *((_host_path("tun", files.TUN, "CharDevice"),) if makes_taps else ()),
         ),
         host_network=True,
         grace_seconds=spec.shutdown_seconds + TERMINATION_RESERVE,
