@@ -188,10 +188,21 @@ def test_a_second_cell_comes_and_goes_while_the_first_serves(second_cell: Cloud)
     assert of_the_first_cell(cloud) == before
 
 
+def mappings(cloud: Cloud) -> dict[str, str]:
+    """uuid of each cell that Nova knows, by name."""
+    login, statement = cloud.secret("nova-api-db"), "SELECT name, uuid FROM nova_api.cell_mappings"
+    client = f"read -r MYSQL_PWD; export MYSQL_PWD; mariadb -u {login['user']} -BN -e '{statement}'"
+    where = ("-n", cloud.namespace, "mariadb-0", "-c", "mariadb")
+    text = cloud.cluster.kubectl("exec", "-i", *where, "--", "sh", "-c", client, stdin=login["password"] + "\n")
+    return dict(line.split("\t") for line in text.splitlines())
+
+
 def test_another_password_of_a_cell_restarts_what_uses_it(second_cell: Cloud) -> None:
+    """Field case 52: the cells stay the same."""
     cloud = second_cell
     add(cloud)
-    before = cloud.pods()
+    before, cells = cloud.pods(), mappings(cloud)
+    assert set(cells) == {"cell0", "cell1", CELL}
     reads = ("nova-api-", "nova-scheduler-", "nova-conductor-", "nova-metadata-", f"nova-{CELL}-")
     both = ("nova-api-", "nova-scheduler-", "nova-conductor-", f"nova-{CELL}-conductor-")
     for secret, more in ((f"nova-{CELL}-db", ()), (f"nova-{CELL}-mq", (f"nova-{CELL}-compute-",))):
@@ -201,6 +212,7 @@ def test_another_password_of_a_cell_restarts_what_uses_it(second_cell: Cloud) ->
         for name in old:
             cloud.cluster.until_gone("pods", name, cloud.namespace, READY_SECONDS)
         cloud.until_settled()
+    assert mappings(cloud) == cells
     server = boot(cloud, "after-the-password")
     delete(cloud, server)
     for name, state in cloud.pods().items():

@@ -66,6 +66,14 @@ def test_nova_compute_has_the_least_that_boots_a_server() -> None:
     assert all(one["readOnlyRootFilesystem"] for one in security.values())
 
 
+@pytest.mark.parametrize(("release", "makes_taps"), [("2025.1", False), ("2026.1", False), ("2026.2", True)])
+def test_nova_compute_gets_the_device_for_taps_where_it_makes_them(release: Any, makes_taps: bool) -> None:
+    spec = NovaComputeSpec(**PROCESS, openstack_release=release)
+    pod = workloads.template(compute.compute_pod("x", spec, SOURCES))["spec"]
+    mounted = [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]]
+    assert ("/dev/net/tun" in mounted) is makes_taps
+
+
 @pytest.mark.parametrize(("virt_type", "is_privileged"), [("Auto", True), ("KVM", True), ("QEMU", False)])
 def test_libvirt_is_privileged_only_where_the_processors_virtualisation_may_be_used(
     virt_type: Any, is_privileged: bool
