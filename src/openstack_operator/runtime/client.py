@@ -54,7 +54,7 @@ PAGE = 500
 
 # What asyncio sets aside for each TLS connection and asks of it at a time. Its own 256 KiB would be a tenth of the
 # operator's memory, for watches that mostly carry a few KiB.
-TLS_BUFFER_BYTES = 64 * 1024
+TLS_BUFFER_BYTES = 32 * 1024
 asyncio.sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 
 encode = msgspec.json.encode
