@@ -1,0 +1,70 @@
+"""Commands that answer questions: ``explain``. Here are their options; the answers are in the modules of their names.
+
+Registered by ``main``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal, Optional
+
+import typer
+
+from openstack_operator.cli import cloud
+
+Kubeconfig = Annotated[
+    Optional[Path],  # noqa: UP045 - typer reads the annotation at run time
+    typer.Option(exists=True, dir_okay=False, help="Cluster to look at; default: KUBECONFIG, else the one of `up`."),
+]
+Namespace = Annotated[
+    Optional[str],  # noqa: UP045 - as above
+    typer.Option("--namespace", "-n", help="Only this namespace; default: every one."),
+]
+Release = Annotated[
+    Optional[str],  # noqa: UP045 - as above
+    typer.Option(help="OpenStack release; by default the newest that clouds run."),
+]
+Output = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="text, or json for programs.")]
+
+
+def release_of(given: str | None) -> str:
+    """The release to ask the catalogues of."""
+    from openstack_operator.kit import catalogues
+
+    if given is not None and given not in catalogues.releases():
+        raise typer.BadParameter(f"no release {given}; there are {', '.join(catalogues.releases())}")
+    return given or catalogues.index().default_release
+
+
+def explain(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="nova.libvirt.cpu_mode, keystone.debug, nova.spec.replicas, …")
+    ],
+    release: Release = None,
+    namespace: Namespace = None,
+    output: Output = "text",
+    offline: Annotated[bool, typer.Option("--offline", help="Do not look into a cluster.")] = False,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Tell which field, fact or text sets an option and in which file, or what a field sets.
+
+    \b
+    SERVICE.SECTION.OPTION   an option; DEFAULT may be left out
+    SERVICE.spec.FIELD       a field of the service's object, and what it reaches
+    KIND.spec.FIELD          a field of another kind, such as novacompute.spec.driver
+
+    Without a cluster the answer has what the operator's own rows and the release's catalogue say; with one also the
+    values in the files of each object. Secrets are hidden.
+    """
+    from openstack_operator.cli import explain as answer
+
+    text = answer.run(
+        name,
+        cloud.cluster(kubeconfig),
+        namespace,
+        release_of(release),
+        is_offline=offline,
+        as_json=output == "json",
+    )
+    sys.stdout.write(text)
