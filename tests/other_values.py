@@ -73,7 +73,7 @@ def surroundings(model: type[Model], path: origins.Path) -> Any:
 def required(model: type[Model]) -> dict[str, Any]:
     """The least that a spec must say."""
     base: dict[str, Any] = {}
-    for name, field in origins.fields(model).items():
+    for name in origins.fields(model):
         if next(one for one in model.model_fields.values() if (one.alias or "") == name).is_required():
             candidates = ({"name": "given"}, "http://given.example", "given")
             for candidate in candidates:

@@ -122,7 +122,7 @@ def test_default_may_be_left_out_and_a_former_name_leads_to_the_present_one() ->
         for section, name, option in explain.catalogues.load("nova", DEFAULT_RELEASE) or ()
         if option.old and option.old[0][0] == section and option.old[0][1] != name
     )
-    section, name, (old_section, old_name) = former
+    _, name, (old_section, old_name) = former
     assert report(f"nova.{old_section}.{old_name}")["option"] == name
 
 
@@ -131,12 +131,14 @@ def test_default_may_be_left_out_and_a_former_name_leads_to_the_present_one() ->
     [
         ("nova.libvirt.cpu_modell", "nova 2026.1 has no option [libvirt] cpu_modell (did you mean cpu_models?)"),
         ("nova.libvrt.cpu_mode", "nova 2026.1 has no section [libvrt] (did you mean libvirt?)"),
-        ("nova.DEFAULT.cpu_models", "nova 2026.1 has no option [DEFAULT] cpu_models (did you mean [libvirt] cpu_models?)"),
+        ("nova.DEFAULT.cpu_models",
+         "nova 2026.1 has no option [DEFAULT] cpu_models (did you mean [libvirt] cpu_models?)"),
         ("nvoa.libvirt.cpu_mode", "no service nvoa (did you mean nova?)"),
         ("nova", "nova: which option? Write nova.SECTION.OPTION or nova.spec.FIELD"),
         ("nova.spec.cellTemplate", "Nova: spec has no field cellTemplate (did you mean cellTemplates?)"),
         ("novacmpute.spec.driver", "no kind or service novacmpute (did you mean novacompute?)"),
-        ("nova.spec.cellTemplates.a.conductr", "Nova: spec.cellTemplates.a has no field conductr (did you mean conductor?)"),
+        ("nova.spec.cellTemplates.a.conductr",
+         "Nova: spec.cellTemplates.a has no field conductr (did you mean conductor?)"),
     ],
 )  # fmt: skip
 def test_an_unknown_name_is_one_error_with_the_nearest_one(name: str, message: str) -> None:

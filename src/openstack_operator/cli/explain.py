@@ -244,7 +244,7 @@ def _now(asked: Named, snapshot: live.Snapshot) -> Iterator[Report]:
         is_secret = bool(asked.option and asked.option.secret)
         entry: Report = {
             "object": one.label,
-            "workload": f"{one.resource.kind} {one.workload['metadata']['name']}",
+            "workloads": [f"{resource.kind} {item['metadata']['name']}" for resource, item in one.workloads],
             "file": one.file,
             "value": None if last is None else ", ".join(item.shown(asked.option) for item in counted),
             "from": None if last is None else last.part.holder,

@@ -61,14 +61,13 @@ class Assigned:
 
 @dataclasses.dataclass(frozen=True)
 class Configured:
-    """A file as one workload of an object of ours mounts it."""
+    """A file of an object of ours, and the workloads that mount it."""
 
     kind: Kind
     owner: Object
-    resource: Resource
-    workload: Object
     file: str
     parts: tuple[Part, ...]
+    workloads: tuple[tuple[Resource, Object], ...]
 
     @property
     def label(self) -> str:
@@ -81,13 +80,23 @@ class Configured:
         return found
 
     def environment(self, section: str, name: str) -> Iterator[tuple[str, str]]:
-        """Container and value of the environment variable that wins over every file (oslo.config's own driver)."""
-        variable = f"OS_{section.upper()}__{name.upper()}"
-        for container in self.workload["spec"]["template"]["spec"]["containers"]:
-            for one in container.get("env", ()):
-                if one["name"] == variable:
-                    field = one.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
-                    yield container["name"], one.get("value", f"(the pod's {field})")
+        """Container and value of the environment variable that wins over every file."""
+        for _, workload in self.workloads:
+            for container in workload["spec"]["template"]["spec"]["containers"]:
+                for _, value in variables(container, None, section, name):
+                    yield container["name"], value
+
+
+def variables(container: Object, pod: Object | None, section: str, name: str) -> Iterator[tuple[str, str]]:
+    """Name and value of a container's environment variable for an option (oslo.config's driver for the environment)."""
+    variable = f"OS_{section.upper()}__{name.upper()}"
+    for one in container.get("env", ()):
+        if one["name"] == variable:
+            path = one.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
+            found: Any = pod
+            for part in path.split("."):
+                found = found.get(part) if isinstance(found, Mapping) else None
+            yield variable, one.get("value") or (str(found) if found else f"(the pod's {path})")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,14 +120,14 @@ class Snapshot:
         return self.objects.get(resource, ())
 
     def configured(self, service: str) -> Iterator[Configured]:
-        """Every file of every object of a service, once for each set of parts."""
+        """Every file of every object of a service. Jobs are named only where no other workload reads the file."""
         own = {
             item["metadata"]["uid"]: (kind, item)
             for kind in origins.SERVICES[service].kinds
             for item in self.of_kind(kind.resource)
         }
         holders = self._holders()
-        seen: set[tuple[str, str, tuple[str, ...]]] = set()
+        found: dict[tuple[str, str, tuple[str, ...]], Configured] = {}
         for resource in WORKLOADS:
             for workload in self.of_kind(resource):
                 owner = controller(workload)
@@ -128,9 +137,11 @@ class Snapshot:
                 files = _parts(workload, holders)
                 for file in _names(service, kind, files):
                     key = (owner, file, tuple(part.holder for part in files[file]))
-                    if key not in seen:
-                        seen.add(key)
-                        yield Configured(kind, item, resource, workload, file, files[file])
+                    before = found[key].workloads if key in found else ()
+                    if resource != built_in.JOB or not before:
+                        workloads = (*before, (resource, workload))
+                        found[key] = Configured(kind, item, file, files[file], workloads)
+        yield from found.values()
 
     def _holders(self) -> dict[tuple[str, str, str], Object]:
         return {

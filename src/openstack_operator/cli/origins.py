@@ -204,8 +204,8 @@ def fed(kind: Kind, template: type[Model]) -> tuple[Kind, ...]:
     found = tuple(one for one in below if is_made_of(one.spec, template))
     if found:
         return found
-    # Made of a base of a template that adds what only the parent needs, such as ``enabled``. Of several with one base it
-    # is the one whose name the template has: MetadataTemplate is not the API's.
+    # Made of a base of a template that adds what only the parent needs, such as ``enabled``. Of several with one base
+    # it is the one whose name the template has: MetadataTemplate is not the API's.
     bases = [base for base in template.__mro__[1:] if issubclass(base, Model)]
     return tuple(
         one

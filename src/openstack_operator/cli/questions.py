@@ -1,4 +1,5 @@
-"""Commands that answer questions: ``explain``. Here are their options; the answers are in the modules of their names.
+"""Commands that answer questions: ``explain``, ``graph``, ``trace``. Here are their options; the answers are in the
+modules of their names.
 
 Registered by ``main``.
 """
@@ -68,3 +69,59 @@ def explain(
         as_json=output == "json",
     )
     sys.stdout.write(text)
+
+
+def graph(
+    namespace: Namespace = None,
+    output: Annotated[
+        Literal["text", "dot", "svg", "json"], typer.Option("--output", "-o", help="text, dot, svg or json.")
+    ] = "text",
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Show pods and Jobs that are well, too.")] = False,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Draw which object depends on which: its state, since when, and the way to what everything waits for.
+
+    Exit codes as of status: 0 everything is Ready, 3 something is not.
+    """
+    from openstack_operator.cli import graph as answer
+
+    text, code = answer.run(cloud.cluster(kubeconfig), namespace, output, everything=everything)
+    sys.stdout.write(text)
+    raise typer.Exit(code)
+
+
+def trace(
+    service: Annotated[str, typer.Argument(help="The service, such as nova.")],
+    option: Annotated[str, typer.Argument(metavar="SECTION.OPTION", help="libvirt.cpu_mode; DEFAULT may be left out.")],
+    node: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads the annotation at run time
+        typer.Option(help="Only pods of this node."),
+    ] = None,
+    release: Release = None,
+    namespace: Namespace = None,
+    output: Output = "text",
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Follow one option from the fields of objects to the processes that use it.
+
+    Every hop has its value and origin: fields and users' text, ConfigMap or Secret, the files in each pod, the process.
+    A hop that does not agree with those before it is marked. Secrets are hidden.
+
+    \b
+    Exit codes:
+      0  all hops agree
+      3  some do not
+    """
+    from openstack_operator.cli import trace as answer
+
+    text, code = answer.run(
+        service,
+        option,
+        cloud.cluster(kubeconfig),
+        namespace,
+        release_of(release),
+        node,
+        as_json=output == "json",
+    )
+    sys.stdout.write(text)
+    raise typer.Exit(code)
