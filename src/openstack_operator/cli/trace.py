@@ -217,12 +217,16 @@ def way(asked: Named, one: Configured, snapshot: live.Snapshot, pods: Sequence[t
     """Pure: the hops of a file, from what was read."""
     found = live.assigned(one.parts, asked.places)
     counted = live.effective(found, asked.places, asked.option)
-    wanted = [one.assignment.value for one in counted]
+    wanted = [item.assignment.value for item in counted]
+    is_secret = bool(asked.option and asked.option.secret) or any(item.part.is_secret for item in found)
     return Way(
         one.label,
         one.file,
         tuple(_objects(asked, one, snapshot, found, counted)),
-        tuple((pod["metadata"]["name"], tuple(_in_pod(asked, one, pod, inside, wanted))) for pod, inside in pods),
+        tuple(
+            (pod["metadata"]["name"], tuple(_in_pod(asked, one, pod, inside, wanted, is_secret=is_secret)))
+            for pod, inside in pods
+        ),
     )
 
 
@@ -254,7 +258,9 @@ def _objects(
         yield Hop("Secrets", None, problem="may not be read: what stands in them is not known")
 
 
-def _in_pod(asked: Named, one: Configured, pod: Object, inside: Inside | str, wanted: Sequence[str]) -> Iterator[Hop]:
+def _in_pod(
+    asked: Named, one: Configured, pod: Object, inside: Inside | str, wanted: Sequence[str], *, is_secret: bool
+) -> Iterator[Hop]:
     if isinstance(inside, str):
         yield Hop("in the container", None, problem=inside)
         return
@@ -263,8 +269,6 @@ def _in_pod(asked: Named, one: Configured, pod: Object, inside: Inside | str, wa
     counted = live.effective(found, asked.places, asked.option)
     merged = [item for item in found if item.part.key.endswith(f"/{one.file}")]
     values = [item.assignment.value for item in live.effective(merged, asked.places, asked.option)]
-    # Whether a value is secret is told by where it came from.
-    is_secret = bool(asked.option and asked.option.secret)
     differs = "" if values == list(wanted) else "differs from the objects: this pod has not been replaced since"
     for item in found:
         is_merged = item in merged
@@ -281,9 +285,10 @@ def _in_pod(asked: Named, one: Configured, pod: Object, inside: Inside | str, wa
     written = {file.path: file.written for file in inside.files}
     used = [item.assignment.value for item in counted]
     container = pod["spec"]["containers"][0]
-    for name, value in live.variables(container, pod, asked.section, asked.name):
-        used = [value]
-        yield Hop(f"environment of container {container['name']}, {name}", value, "wins over files")
+    for name, given in live.variables(container, pod, asked.section, asked.name):
+        used = [given]
+        shown = live.masked(given, is_secret=is_secret)
+        yield Hop(f"environment of container {container['name']}, {name}", shown, "wins over files")
     for process in inside.processes:
         late = [path for path in process.files if written.get(path, 0) > process.start + CLOCK_SECONDS]
         problem = f"started before {', '.join(late)} was written: it may use an older value" if late else ""
