@@ -44,6 +44,7 @@ app.command(short_help="Show the cloud, and what everything waits for.")(cloud.s
 app.command(short_help="Tell what sets an option, and what a field sets.")(questions.explain)
 app.command(short_help="Draw which object depends on which.")(questions.graph)
 app.command(short_help="Follow one option from objects to processes.")(questions.trace)
+app.command(short_help="Tell what a changed object would do.")(questions.plan)
 app.command(short_help="Print variables for your shell.")(cloud.env)
 app.command("tempest-conf", short_help="Print a configuration of Tempest for the cloud.")(cloud.tempest_conf)
 

@@ -1,5 +1,5 @@
-"""Commands that answer questions: ``explain``, ``graph``, ``trace``. Here are their options; the answers are in the
-modules of their names.
+"""Commands that answer questions: ``explain``, ``graph``, ``trace``, ``plan``. Here are their options; the answers are
+in the modules of their names.
 
 Registered by ``main``.
 """
@@ -125,3 +125,26 @@ def trace(
     )
     sys.stdout.write(text)
     raise typer.Exit(code)
+
+
+def plan(
+    file: Annotated[str, typer.Option("--filename", "-f", metavar="FILE|-", help="Changed objects in YAML.")],
+    namespace: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads the annotation at run time
+        typer.Option("--namespace", "-n", help="For objects that name none; default: that of the kubeconfig."),
+    ] = None,
+    output: Output = "text",
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Tell what `kubectl apply -f FILE` would do, without doing it.
+
+    The operator's own controllers run on a copy of the namespace, and the API server is asked in dry runs. The answer
+    has every object that would be created, changed or deleted with its differences, the pods that would be replaced,
+    in which order, the Jobs that would run, the downtime to expect, and what the check of configuration says. Secrets
+    are hidden. It needs the right to read Secrets and to patch what the operator writes.
+    """
+    from openstack_operator.cli import plan as answer
+
+    if file != "-" and not Path(file).is_file():
+        raise typer.BadParameter(f"{file} does not exist", param_hint="--filename")
+    sys.stdout.write(answer.run(file, cloud.cluster(kubeconfig), namespace, as_json=output == "json"))

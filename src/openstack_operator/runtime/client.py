@@ -12,6 +12,7 @@ import base64
 import dataclasses
 import os
 import random
+import re
 import ssl
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -57,6 +58,8 @@ PAGE = 500
 # operator's memory, for watches that mostly carry a few KiB.
 TLS_BUFFER_BYTES = 64 * 1024
 asyncio.sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
+MOST_WARNINGS = 100
+_WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 
 encode = msgspec.json.encode
 decode = msgspec.json.decode
@@ -171,6 +174,8 @@ class Client:
         self._session: aiohttp.ClientSession | None = None
         # Whether a request was given up before its answer came.
         self._is_interrupted = False
+        self.warnings: list[str] = []
+        """What the API server, and webhooks through it, remarked on requests, each once."""
 
     async def __aenter__(self) -> Client:
         connector = aiohttp.TCPConnector(ssl=self.config.ssl_context or True, limit=0)
@@ -234,7 +239,16 @@ class Client:
                 verb, self.config.server + path, params=params, data=data, headers=headers
             ) as response,
         ):
+            self._note(response.headers.getall("Warning", []))
             return response.status, _retry_after(response.headers.get("Retry-After")), await response.read()
+
+    def _note(self, headers: Sequence[str]) -> None:
+        """Keeps the texts of warning headers: 299 - "text" (RFC 7234, section 5.5)."""
+        for header in headers:
+            found = _WARNING.match(header)
+            text = re.sub(r"\\(.)", r"\1", found[1]) if found else header
+            if text not in self.warnings and len(self.warnings) < MOST_WARNINGS:
+                self.warnings.append(text)
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object:
         answer: Object = await self.request("GET", resource.path(namespace, name), resource=resource.plural)
