@@ -43,7 +43,7 @@ _KNOWN: dict[tuple[str, str], Resource] = {
 
 _OUTSIDE = {
     "identity": "the service's user, roles and endpoints in Keystone",
-    "catalog": "Keystone's own entry in its catalogue",
+    "catalog": "the project of service users in Keystone",
     "databases": "database and user in MariaDB",
     "vhosts": "virtual host and user in RabbitMQ",
 }
@@ -100,8 +100,8 @@ def _stdin() -> str:
     return sys.stdin.read()
 
 
-async def make(text: str, config: client.Config, namespace: str | None) -> Plan:
-    """The plan of a file's text."""
+async def make(text: str, config: client.Config, namespace: str | None, services: Sequence[str] = ()) -> Plan:
+    """The plan of a file's text, with the controllers of these services; all of them without a name."""
     documents = _documents(text)
     if namespace is None:
         namespace = config.namespace
@@ -113,7 +113,7 @@ async def make(text: str, config: client.Config, namespace: str | None) -> Plan:
     (where,) = namespaces
     api = simulation.Dry(config, FIELD_MANAGER)
     async with api:
-        world = Simulation(api, where)
+        world = Simulation(api, where, services)
         await world.fill()
         world.wake_all()
         await world.settle()
@@ -226,6 +226,9 @@ def _change_of(
 ) -> Change | None:
     """None where in the end all is as it was."""
     resource = place[0]
+    if now is not None and "deletionTimestamp" in now["metadata"]:
+        # It waits for something that nobody does here.
+        now = None
     pods_verb = next((act for act in acts if act.verb not in ("create", "change", "delete")), None)
     if before is None and now is None:
         # It came and went: a Job that looks for something, or a DaemonSet that cleans up.

@@ -14,10 +14,10 @@ import asyncio
 import copy
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from openstack_operator import controlplane
+from openstack_operator.cli import run
 from openstack_operator.kit import kinds, labels, verified
 from openstack_operator.runtime import client, errors
 from openstack_operator.runtime import kinds as built_in
@@ -134,11 +134,12 @@ class Copies(Manager):
 class Simulation:
     """The copy of one namespace, and what happens in it."""
 
-    def __init__(self, api: Dry, namespace: str) -> None:
+    def __init__(self, api: Dry, namespace: str, services: Sequence[str] = ()) -> None:
+        """With the controllers of some services only: the others' objects stay as they are."""
         self.api = api
         self.namespace = namespace
         api.simulation = self
-        controllers = [one for service in controlplane.EVERYTHING for one in service.controllers]
+        controllers = run.choose(services)
         self.manager = Copies(api, controllers, domain=kinds.DOMAIN, namespace=namespace, selectors=labels.selector_for)
         for runner in self.manager.runners:
             runner.queue = Due()
