@@ -221,6 +221,7 @@ def test_explain_of_a_field_names_objects_files_and_workloads() -> None:
     [
         ("--config-file", "{0}/node.conf", "--config-file={0}/nova.conf"),
         ("nova: worker (/bin/x --config-file={0}/nova.conf)",),
+        ("nova: master process [/bin/x --config-file {0}/nova.conf]",),
     ],
 )
 def test_the_script_finds_processes_and_the_files_that_they_were_started_with(

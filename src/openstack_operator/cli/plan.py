@@ -12,6 +12,7 @@ import copy
 import dataclasses
 import difflib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,9 @@ FIELD_MANAGER = "openstack-operator"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 KUBECTL = "kubectl"
 APPLIED = f"{kinds.DOMAIN}/applied"
+
+_NOTES = frozenset((APPLIED, LAST_APPLIED, "deprecated.daemonset.template.generation"))
+"""Annotations of programs for themselves."""
 
 LONGEST_VALUE = 200
 
@@ -297,8 +301,7 @@ def _differences(resource: Resource, before: Object, now: Object) -> Iterator[Di
 
 def _shown(item: Object) -> Object:
     """Without the runtime's own note."""
-    annotations = {key: value for key, value in item["metadata"].get("annotations", {}).items()
-                   if key not in (APPLIED, LAST_APPLIED)}  # fmt: skip
+    annotations = {key: value for key, value in item["metadata"].get("annotations", {}).items() if key not in _NOTES}
     return item | {"metadata": {**item["metadata"], "annotations": annotations}}
 
 
@@ -317,14 +320,21 @@ def _compared(old: Any, new: Any, path: str) -> Iterator[Difference]:
             here = f"{path}.{key}" if path else str(key)
             yield from _compared(first.get(key), second.get(key), here)
         return
-    if isinstance(old, str) and isinstance(new, str) and ("\n" in old or "\n" in new):
-        lines = [
-            pods.without_password(line)
-            for line in difflib.unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")
-        ]
-        yield Difference(path, None, None, tuple(line for line in lines if not line.startswith(("---", "+++", "@@"))))
+    texts = [value for value in (old, new) if value is not None]
+    if all(isinstance(value, str) for value in texts) and any("\n" in value for value in texts):
+        found = difflib.unified_diff((old or "").splitlines(), (new or "").splitlines(), n=0, lineterm="")
+        lines = (line for line in found if not line.startswith(("---", "+++", "@@")))
+        yield Difference(path, None, None, tuple(map(hidden, lines)))
         return
     yield Difference(path, _masked(old), _masked(new))
+
+
+_SECRET = re.compile(r"^([-+]?\s*\w*(?:password|secret|token|credential|passphrase)\w*\s*[:=]).*", re.IGNORECASE)
+
+
+def hidden(line: str) -> str:
+    """A line of users' text without the passwords in it: nobody keeps them from writing some there."""
+    return _SECRET.sub(rf"\1 {live.HIDDEN}", pods.without_password(line))
 
 
 def _masked(value: Any) -> Any:

@@ -27,6 +27,7 @@ from openstack_operator.runtime.informer import Informer, Key, key_of
 from openstack_operator.runtime.kinds import Resource
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.runtime.queue import Queue
+from openstack_operator.runtime.runner import SETTLE_SECONDS
 from openstack_operator.services.nova import removal
 
 Place = tuple[Resource, str | None, str]
@@ -60,7 +61,7 @@ class Due(Queue[Key]):
     """Keys that are due at once: time does not pass here. What only time would bring, does not come."""
 
     def add_after(self, key: Key, seconds: float) -> None:
-        if seconds < 1:
+        if seconds <= SETTLE_SECONDS:
             self.add(key)
 
     def retry(self, key: Key) -> float:

@@ -56,7 +56,7 @@ def named(words, environment):
 
 
 booted = next(int(line.split()[1]) for line in read("/proc/stat").decode().splitlines() if line.startswith("btime"))
-processes = []
+processes, files_of = [], {}
 for pid in sorted(int(one) for one in os.listdir("/proc") if one.isdigit()):
     try:
         words = read("/proc", str(pid), "cmdline").decode(errors="replace").rstrip("\\0").split("\\0")
@@ -64,11 +64,14 @@ for pid in sorted(int(one) for one in os.listdir("/proc") if one.isdigit()):
         fields = read("/proc", str(pid), "stat").decode().rpartition(")")[2].split()
     except OSError:
         continue
-    if len(words) == 1:
-        # The process gave itself a title, over its arguments and its environment: neutron-server: worker (command).
-        words = words[0].replace("(", " ").replace(")", " ").split()
+    is_titled = len(words) == 1 and " " in words[0]
+    if is_titled:
+        # The process gave itself a title, over its arguments and its environment: NAME: worker (COMMAND), or [COMMAND].
+        words = words[0].translate(str.maketrans("()[]", "    ")).split()
     environment = dict(line.partition("=")[::2] for line in lines if "=" in line)
-    files = named(words, environment)
+    # A worker whose title names no file is a fork of one whose does.
+    files = named(words, environment) or (files_of.get(int(fields[1]), []) if is_titled else [])
+    files_of[pid] = files
     name = os.path.basename(words[0]).rstrip(":") if words else ""
     # Helpers with the rights of root: they do what the process asks them to.
     if files and "privsep-helper" not in " ".join(words[:3]) and pid != os.getpid():
