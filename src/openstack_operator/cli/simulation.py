@@ -307,7 +307,8 @@ class Simulation:
 
     async def _pass(self) -> None:
         for _ in range(MOST_PASSES):
-            runner = next((one for one in self.manager.runners if len(one.queue)), None)
+            # Children before parents, who look at them again and again otherwise.
+            runner = next((one for one in reversed(self.manager.runners) if len(one.queue)), None)
             if runner is None:
                 return
             key = await runner.queue.get()
