@@ -20,6 +20,7 @@ def status(
     ] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="tree, or json for programs.")] = "tree",
     everything: Annotated[bool, typer.Option("--all", "-a", help="Show pods and Jobs that are well, too.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow all changes until ^C.")] = False,
     kubeconfig: Annotated[
         Optional[Path],  # noqa: UP045 - typer reads the annotation at run time
         typer.Option(
@@ -42,6 +43,10 @@ def status(
 
     if output not in ("tree", "json"):
         raise typer.BadParameter("tree or json", param_hint="--output")
+    if watch:
+        if output == "json":
+            raise typer.BadParameter("a watched tree is for people", param_hint="--output")
+        picture.follow(cluster(kubeconfig), namespace, everything=everything)
     raise typer.Exit(
         picture.run(cluster(kubeconfig), namespace, as_json=output == "json", everything=everything),
     )

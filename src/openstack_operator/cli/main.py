@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from openstack_operator import __version__
-from openstack_operator.cli import cloud, machine
+from openstack_operator.cli import cloud, machine, questions
 
 NAME = "openstack-operator"
 HELP = """Installs, configures, heals, scales and upgrades OpenStack on any conformant Kubernetes.
@@ -41,6 +41,10 @@ app = typer.Typer(
 app.command(short_help="Bring up Kubernetes, a cloud and a VM on this machine.")(machine.up)
 app.command(short_help="Remove what `up` made on this machine.")(machine.down)
 app.command(short_help="Show the cloud, and what everything waits for.")(cloud.status)
+app.command(short_help="Tell what sets an option, and what a field sets.")(questions.explain)
+app.command(short_help="Draw which object depends on which.")(questions.graph)
+app.command(short_help="Follow one option from objects to processes.")(questions.trace)
+app.command(short_help="Tell what a changed object would do.")(questions.plan)
 app.command(short_help="Print variables for your shell.")(cloud.env)
 app.command("tempest-conf", short_help="Print a configuration of Tempest for the cloud.")(cloud.tempest_conf)
 

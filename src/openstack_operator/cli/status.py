@@ -1,15 +1,18 @@
 """`openstack-operator status`: the cloud as a tree, and before it the one object that everything waits for.
 
-Called by `cloud`. Reads a few LISTs, watches nothing, changes nothing. How the tree is put together is in `tree`.
+Called by `cloud`. Reads a few LISTs, watches only with `--watch`, changes nothing. How the tree is put together is in
+`tree`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import json
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +21,10 @@ from rich.text import Text
 
 from openstack_operator.cli import tree
 from openstack_operator.kit import kinds, labels
-from openstack_operator.runtime import client, errors
+from openstack_operator.runtime import client, errors, logs
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
+from openstack_operator.runtime.informer import Informer
 from openstack_operator.runtime.kinds import Resource
 
 READY, NOT_READY = 0, 3
@@ -34,6 +38,10 @@ OPERATOR = {"labelSelector": f"app.kubernetes.io/name={labels.OPERATOR}"}
 # Room beside the names for two columns: state, and since when.
 STATE_WIDTH, AGE_WIDTH = 18, 7
 LONGEST_MESSAGE = 400
+
+TICK_SECONDS = 10.0
+"""How old the ages on a watched screen may be."""
+SETTLE_SECONDS = 0.1
 
 _STYLES: dict[tree.State, str] = {"ready": "green", "stalled": "red", "waiting": "yellow", "deleting": "magenta"}
 _MARKS: dict[tree.State, str] = {"ready": "✓", "stalled": "✗", "waiting": "…", "deleting": "-"}
@@ -59,14 +67,17 @@ def run(kubeconfig: str | None, namespace: str | None, *, as_json: bool, everyth
 
 
 async def observe(kubeconfig: str | None, namespace: str | None) -> tree.Picture | None:
-    """The cloud as it is; None where the operator's resources do not exist.
+    """The cloud as it is; None where the operator's resources do not exist. Raises as ``collect``."""
+    found = await collect(kubeconfig, namespace)
+    return None if found is None else tree.build(own_resources(), found)
+
+
+async def collect(kubeconfig: str | None, namespace: str | None) -> dict[Resource, list[Object]] | None:
+    """All objects of the cloud; None where the operator's resources do not exist.
 
     Raises `errors.OperatorError` without a cluster or an answer, and `errors.ApiError` where it refuses one.
     """
-    # Here: the list of all services takes half a second to load, and `--help` needs none of it.
-    from openstack_operator import controlplane
-
-    own = [kind.resource for service in controlplane.EVERYTHING for kind in service.kinds]
+    own = own_resources()
     resources = [*own, *tree.BUILT_IN]
     async with client.Client(client.Config.load(kubeconfig), FIELD_MANAGER) as api:
         found, operator = await asyncio.gather(
@@ -76,7 +87,15 @@ async def observe(kubeconfig: str | None, namespace: str | None) -> tree.Picture
     objects = dict(zip(resources, found, strict=True))
     if objects[kinds.CONTROL_PLANE] is None:
         return None
-    return tree.build(own, {one: [*(objects[one] or ()), *operator.get(one, ())] for one in resources})
+    return {one: [*(objects[one] or ()), *operator.get(one, ())] for one in resources}
+
+
+def own_resources() -> list[Resource]:
+    """Our kinds in the order of the rollout."""
+    # Here: the list of all services takes half a second to load, and `--help` needs none of it.
+    from openstack_operator import controlplane
+
+    return [kind.resource for service in controlplane.EVERYTHING for kind in service.kinds]
 
 
 async def read(
@@ -101,6 +120,77 @@ async def read_operator(api: client.Client) -> dict[Resource, list[Object]]:
             if problem.status != 403:
                 raise
     return found
+
+
+async def watch(
+    kubeconfig: str | None,
+    namespace: str | None,
+    draw: Callable[[tree.Picture], None],
+    *,
+    seconds: float = TICK_SECONDS,
+) -> None:
+    """Draws the cloud now and after every change, until cancelled. Watches; between changes only the ages are drawn
+    anew, every ``seconds``.
+
+    Raises `errors.OperatorError` without a cluster, and where the operator is not installed.
+    """
+    own = own_resources()
+    changed = asyncio.Event()
+    async with client.Client(client.Config.load(kubeconfig), FIELD_MANAGER) as api:
+        if await read(api, kinds.CONTROL_PLANE, namespace, {}) is None:
+            raise errors.OperatorError("the operator is not installed: this cluster knows no OpenStackControlPlane")
+        caches = [Informer(api, one, namespace, {} if one in own else OURS) for one in (*own, *tree.BUILT_IN)]
+        # Somebody who may not see the operator's own pods sees the rest.
+        operator = [Informer(api, one, None, OPERATOR) for one in (built_in.DEPLOYMENT, tree.REPLICASET, built_in.POD)]
+        for cache in (*caches, *operator):
+            cache.subscribe(lambda new, old: changed.set())
+        async with asyncio.TaskGroup() as group:
+            for cache in (*caches, *operator):
+                group.create_task(cache.run())
+            for cache in caches:
+                await cache.synced.wait()
+            while True:
+                changed.clear()
+                objects: dict[Resource, list[Object]] = {}
+                for cache in (*caches, *operator):
+                    objects.setdefault(cache.resource, []).extend(cache.items())
+                draw(tree.build(own, objects))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await changed.wait()
+                # Changes come in bursts.
+                await asyncio.sleep(SETTLE_SECONDS)
+
+
+def follow(kubeconfig: str | None, namespace: str | None, *, everything: bool) -> None:
+    """Keeps the terminal's screen current until ^C; elsewhere a line for each change of the answer."""
+    logs.configure("error", "human")
+    console = Console(highlight=False)
+    said: list[str] = []
+
+    def draw(picture: tree.Picture) -> None:
+        now = datetime.datetime.now(datetime.UTC)
+        if not console.is_terminal:
+            lines = [without_age(line.plain) for line in headline(picture, now)] if picture.roots else ["no cloud"]
+            if lines != said:
+                said[:] = lines
+                print(*(f"{now:%H:%M:%S} {line}" for line in lines), sep="\n", flush=True)
+            return
+        with console.capture() as captured:
+            show(console, picture, now, namespace, everything=everything)
+        # The answer stands first, and stays on the screen.
+        lines = captured.get().splitlines()[: console.height - 1]
+        console.file.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
+        console.file.flush()
+
+    if console.is_terminal:
+        console.clear()
+    asyncio.run(watch(kubeconfig, namespace, draw))
+
+
+def without_age(line: str) -> str:
+    """A headline without how long it holds, which is another at every look."""
+    return re.sub(r"( \(for [^()]*\)|, for [^,]*)$", "", line)
 
 
 # --- showing --------------------------------------------------------------------------------------------------------

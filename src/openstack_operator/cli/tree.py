@@ -126,6 +126,27 @@ def waits_for(picture: Picture, node: Node) -> list[Node]:
     return [other for other in others if other.label not in below]
 
 
+def path(picture: Picture, root: Node, target: Node) -> list[Node]:
+    """The shortest way from an object to one that it waits for in the end, both included, from owner to child: an
+    object's message names what is far below it. Nothing where it does not wait."""
+    nodes = _by_label(picture)
+    before: dict[str, str] = {root.label: ""}
+    due = collections.deque([root])
+    while due:
+        node = due.popleft()
+        if node.label == target.label:
+            way = [node]
+            while before[way[0].label]:
+                way.insert(0, nodes[before[way[0].label]])
+            return way
+        below = {one.label for child in node.children for one in child.walk() if one is not child}
+        for other in _next(picture, nodes, node):
+            if other.label not in before and other.label not in below:
+                before[other.label] = node.label
+                due.append(other)
+    return []
+
+
 def _by_label(picture: Picture) -> dict[str, Node]:
     tops = (*picture.roots, *((picture.operator,) if picture.operator else ()))
     return {node.label: node for top in tops for node in top.walk()}

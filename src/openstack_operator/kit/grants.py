@@ -62,7 +62,7 @@ async def settle(
         for name, (user, password, known) in wanted.items()
         if name not in granted or not verified.is_current(scope, f"{field} {name}", f"{server}.{known}")
     }
-    if gone or due:
+    if (gone or due) and not verified.is_assumed(scope):
         await act(due, gone)
     for name in due:
         user, _, known = wanted[name]

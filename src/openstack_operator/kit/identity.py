@@ -93,6 +93,8 @@ async def register(scope: Scope[Any], keystone: str, endpoints: tuple[Endpoint, 
 async def unregister(scope: Scope[Any], keystone: str, services: tuple[tuple[str, str], ...]) -> None:
     """For finalizers: removes the service's user and catalogue entries (name, type); nothing to do when Keystone goes
     or is gone."""
+    if verified.is_assumed(scope):
+        return
     verified.forget(scope, "identity")
     item = scope.get(kinds.KEYSTONE, keystone)
     secret = scope.get(built_in.SECRET, names.admin_secret(keystone))

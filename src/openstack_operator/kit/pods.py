@@ -65,6 +65,11 @@ def problem(pod: Object) -> tuple[int, str]:
     return 9, ""
 
 
+def without_password(text: str) -> str:
+    """The text with the passwords of its URLs hidden."""
+    return _LOGIN.sub(r"\1:***@", text)
+
+
 def _exit(state: Object) -> str:
     ended = state.get("terminated") or {}
     if not ended or ended.get("exitCode") == 0:
@@ -73,5 +78,5 @@ def _exit(state: Object) -> str:
     # SQLAlchemy ends each error with a link, below the line that says what is wrong.
     telling = [line for line in lines if line.strip() and "(Background on this error at" not in line]
     # Programs quote the URL that they could not use.
-    last = _LOGIN.sub(r"\1:***@", telling[-1]) if telling else ""
+    last = without_password(telling[-1]) if telling else ""
     return f"exit code {ended.get('exitCode')}: {last}"

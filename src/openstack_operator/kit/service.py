@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from openstack_operator.kit import config_validity, custom_config, ini
@@ -16,12 +16,21 @@ Rows = Callable[[Any], tuple[ini.Row, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A configuration file that a kind's pods read. ``field`` is the users' text that is appended to it."""
+    """A configuration file that a kind's pods read. ``field`` is the users' text that is appended to it; ``cases`` are
+    fields, by their Python names, with which ``rows`` gives others than for the defaults."""
 
     kind: Kind
     name: str
     rows: Rows
     field: str = "spec.customServiceConfig"
+    cases: tuple[Mapping[str, Any], ...] = ()
+    in_pod: bool = False
+    """Whether a pod writes it by itself, so that no ConfigMap has it."""
+
+    def all_rows(self) -> tuple[ini.Row, ...]:
+        """The rows of all cases, each once."""
+        specs = (self.kind.spec.model_construct(**case) for case in ({}, *self.cases))
+        return tuple(dict.fromkeys(row for spec in specs for row in self.rows(spec)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +45,8 @@ class Service:
     controllers: tuple[Controller[Any], ...]
     needs: tuple[Resource, ...] = ()
     files: tuple[File, ...] = ()
+    own_files: tuple[File, ...] = ()
+    """Files without users' text, of Jobs or written in pods: what is in them is known, and nothing to be checked."""
 
     def __post_init__(self) -> None:
         if self.files:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from openstack_operator.runtime.controller import Scope
@@ -18,8 +19,27 @@ GOOD_SECONDS = 590
 _notes: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], tuple[str, float]]] = weakref.WeakKeyDictionary()
 
 
+Told = Callable[[Scope[Any], str, str], None]
+"""Hears of everything that was asked about: the scope, what, and its fingerprint."""
+
+_assumed: weakref.WeakKeyDictionary[Any, Told] = weakref.WeakKeyDictionary()
+
+
+def assume(manager: Any, told: Told) -> None:
+    """For a manager that only plans: all that is outside counts as seen, and nothing outside is asked or changed."""
+    _assumed[manager] = told
+
+
+def is_assumed(scope: Scope[Any]) -> bool:
+    """Whether nothing outside may be touched."""
+    return scope.manager in _assumed
+
+
 def is_current(scope: Scope[Any], what: str, fingerprint: str) -> bool:
     """Whether ``what`` of this object was seen with this fingerprint not long ago."""
+    if told := _assumed.get(scope.manager):
+        told(scope, what, fingerprint)
+        return True
     note = _notes.get(scope.manager, {}).get((scope.uid, what))
     return note is not None and note[0] == fingerprint and time.monotonic() - note[1] < GOOD_SECONDS
 

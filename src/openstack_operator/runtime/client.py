@@ -12,18 +12,20 @@ import base64
 import dataclasses
 import os
 import random
+import re
 import ssl
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import msgspec
 import yaml
+import yarl
 
 from openstack_operator.runtime import errors, metrics
-from openstack_operator.runtime.kinds import Resource
+from openstack_operator.runtime.kinds import POD, Resource
 
 Object = dict[str, Any]
 """A Kubernetes object as decoded JSON."""
@@ -56,6 +58,8 @@ PAGE = 500
 # operator's memory, for watches that mostly carry a few KiB.
 TLS_BUFFER_BYTES = 32 * 1024
 asyncio.sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
+MOST_WARNINGS = 100
+_WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 
 encode = msgspec.json.encode
 decode = msgspec.json.decode
@@ -144,6 +148,20 @@ def _ssl_context(path: Path, cluster: Object, user: Object) -> ssl.SSLContext:
     return context
 
 
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """What a command in a container said, and its exit code."""
+
+    output: bytes
+    errors: bytes
+    code: int
+
+
+# Protocols of exec over a WebSocket: the first byte of each message is its channel.
+_CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_STDOUT, _STDERR, _OUTCOME = 1, 2, 3
+
+
 class Client:
     """One connection pool to one API server. Use as an asynchronous context manager."""
 
@@ -156,6 +174,8 @@ class Client:
         self._session: aiohttp.ClientSession | None = None
         # Whether a request was given up before its answer came.
         self._is_interrupted = False
+        self.warnings: list[str] = []
+        """What the API server, and webhooks through it, remarked on requests, each once."""
 
     async def __aenter__(self) -> Client:
         connector = aiohttp.TCPConnector(ssl=self.config.ssl_context or True, limit=0)
@@ -219,7 +239,16 @@ class Client:
                 verb, self.config.server + path, params=params, data=data, headers=headers
             ) as response,
         ):
+            self._note(response.headers.getall("Warning", []))
             return response.status, _retry_after(response.headers.get("Retry-After")), await response.read()
+
+    def _note(self, headers: Sequence[str]) -> None:
+        """Keeps the texts of warning headers: 299 - "text" (RFC 7234, section 5.5)."""
+        for header in headers:
+            found = _WARNING.match(header)
+            text = re.sub(r"\\(.)", r"\1", found[1]) if found else header
+            if text not in self.warnings and len(self.warnings) < MOST_WARNINGS:
+                self.warnings.append(text)
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object:
         answer: Object = await self.request("GET", resource.path(namespace, name), resource=resource.plural)
@@ -340,6 +369,56 @@ class Client:
             raise
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             raise errors.ApiUnreachableError(f"WATCH {path}: {_described(problem)}") from problem
+
+    async def execute(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> Ended:
+        """Runs a command in a container, as `kubectl exec` does, and waits for its end: only for what ends soon.
+
+        Raises ``errors.ApiError`` where that is refused, ``errors.ApiUnreachableError`` without an answer.
+        """
+        assert self._session is not None, "the client is used outside its context"
+        path = POD.path(namespace, pod, "exec")
+        query = [
+            ("container", container),
+            ("stdout", "true"),
+            ("stderr", "true"),
+            *(("command", one) for one in command),
+        ]
+        url = yarl.URL(self.config.server + path).with_query(query)
+        channels: dict[int, bytearray] = {_STDOUT: bytearray(), _STDERR: bytearray(), _OUTCOME: bytearray()}
+        try:
+            async with (
+                self._slots,
+                asyncio.timeout(REQUEST_SECONDS),
+                self._session.ws_connect(
+                    url,
+                    protocols=_CHANNELS,
+                    # It is no JSON that comes.
+                    headers=self._headers() | {"Accept": "*/*"},
+                    max_msg_size=0,
+                ) as socket,
+            ):
+                async for message in socket:
+                    if message.type == aiohttp.WSMsgType.BINARY and message.data:
+                        channels.setdefault(message.data[0], bytearray()).extend(message.data[1:])
+        except aiohttp.WSServerHandshakeError as problem:
+            raise errors.ApiError(problem.status, "ExecRefused", f"{path}: {problem.message}") from problem
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            raise errors.ApiUnreachableError(f"EXEC {path}: {_described(problem)}") from problem
+        if not channels[_OUTCOME]:
+            raise errors.ApiUnreachableError(f"EXEC {path}: the connection ended before the command")
+        return Ended(
+            bytes(channels[_STDOUT]), bytes(channels[_STDERR]), _exit_code(_decoded(bytes(channels[_OUTCOME])))
+        )
+
+
+def _exit_code(outcome: Object) -> int:
+    """The exit code in the status with which the API server ends an exec; 126 for a command that could not start."""
+    if outcome.get("status") == "Success":
+        return 0
+    for cause in outcome.get("details", {}).get("causes", ()):
+        if cause.get("reason") == "ExitCode":
+            return int(cause["message"])
+    return 126
 
 
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -84,6 +84,16 @@ class Informer:
         self.synced.clear()
         self._position = ""
 
+    async def fill(self) -> None:
+        """One LIST and no watch: for somebody who looks once. Raises what the request raises."""
+        await self._list()
+        self.synced.set()
+
+    def forget(self, key: Key) -> None:
+        """Takes an object out of the cache, as a watch does that tells of its end."""
+        if key in self._store:
+            self._drop(key)
+
     async def run(self) -> None:
         """Lists and watches until cancelled. Every failure is survived, with a jittered growing delay."""
         delay = 0.0

@@ -120,13 +120,13 @@ class Runner(Generic[S]):
             metrics.QUEUE_DEPTH.labels(kind).set(len(self.queue))
             started = time.perf_counter()
             try:
-                result = await self._reconcile(key)
+                result = await self.reconcile(key)
             finally:
                 self.queue.done(key)
                 metrics.RECONCILE_SECONDS.labels(kind).observe(time.perf_counter() - started)
             metrics.RECONCILES.labels(kind, result).inc()
 
-    async def _reconcile(self, key: Key) -> str:
+    async def reconcile(self, key: Key) -> str:
         """One pass over one object; the result is a metric label. Never raises but for cancellation."""
         item = self.manager.informer(self._resource).get(*key)
         if item is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openstack_operator.kit import kinds
 from openstack_operator.kit.service import File, Service
+from openstack_operator.kit.types import Ref
 from openstack_operator.services.nova import config, controller
 from openstack_operator.services.nova.api import config as api_config
 from openstack_operator.services.nova.api import controller as api
@@ -18,6 +19,8 @@ from openstack_operator.services.nova.novncproxy import config as novncproxy_con
 from openstack_operator.services.nova.novncproxy import controller as novncproxy
 from openstack_operator.services.nova.scheduler import config as scheduler_config
 from openstack_operator.services.nova.scheduler import controller as scheduler
+
+_OF_ALL_CELLS = ({"api_database_secret_ref": Ref(name="api")},)
 
 SERVICE = Service(
     "nova",
@@ -43,10 +46,21 @@ SERVICE = Service(
     files=(
         File(controller.CONTROLLER.kind, "nova.conf", lambda spec: config.TOP_ROWS, field=""),
         File(api.CONTROLLER.kind, "nova.conf", lambda spec: api_config.ROWS),
-        File(compute.CONTROLLER.kind, "nova.conf", lambda spec: compute_config.ROWS),
-        File(conductor.CONTROLLER.kind, "nova.conf", conductor_config.choose),
-        File(metadata.CONTROLLER.kind, "nova.conf", metadata_config.choose),
+        File(compute.CONTROLLER.kind, "nova.conf", compute_config.choose, cases=({"driver": "Fake"},)),
+        File(conductor.CONTROLLER.kind, "nova.conf", conductor_config.choose, cases=_OF_ALL_CELLS),
+        File(metadata.CONTROLLER.kind, "nova.conf", metadata_config.choose, cases=_OF_ALL_CELLS),
         File(novncproxy.CONTROLLER.kind, "nova.conf", lambda spec: novncproxy_config.ROWS),
         File(scheduler.CONTROLLER.kind, "nova.conf", lambda spec: scheduler_config.ROWS),
+    ),
+    own_files=(
+        File(controller.CONTROLLER.kind, config.cell_file("<cell>"), lambda spec: config.cell_rows("<cell>")),
+        File(controller.CONTROLLER.kind, "nova.conf", lambda spec: config.REMOVAL_ROWS, field=""),
+        File(
+            compute.CONTROLLER.kind,
+            compute_config.NODE_FILE,
+            lambda spec: compute_config.NODE_ROWS,
+            field="",
+            in_pod=True,
+        ),
     ),
 )

@@ -112,8 +112,9 @@ async def observe_chassis(scope: Scope[OVNNetworkSpec]) -> str | None:
     before = scope.object.get("status", {})
     known = ",".join(_chassis_containers(scope))
     observed = ("chassis", "gateways", "datapath")
-    if verified.is_current(scope, "chassis", known) and all(before.get(field) is not None for field in observed):
-        scope.status |= {field: before[field] for field in observed}
+    is_known = verified.is_assumed(scope) or all(before.get(field) is not None for field in observed)
+    if verified.is_current(scope, "chassis", known) and is_known:
+        scope.status |= {field: before[field] for field in observed if field in before}
         return None
     found = await southbound.chassis(scope.facts["sb.addresses"][0], config.CLIENT_PORTS["sb"])
     scope.status |= summary(found, nodes)

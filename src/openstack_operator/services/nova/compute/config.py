@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from openstack_operator.kit import config, ini
 from openstack_operator.services.nova import rows
+from openstack_operator.services.nova.compute.types import NovaComputeSpec
 
 CONF = f"{config.MERGED}/nova.conf"
 NODE_DIRECTORY = "/var/lib/node-config"
-NODE_CONF = f"{NODE_DIRECTORY}/node.conf"
+NODE_FILE = "node.conf"
+NODE_CONF = f"{NODE_DIRECTORY}/{NODE_FILE}"
 """What differs from node to node; read before nova.conf, so that users' text wins over it."""
 OVSDB = "tcp:127.0.0.1:6640"
 GUESTS = "openstack-guests"
@@ -51,6 +56,33 @@ ROWS = (
 )
 
 TUN = "/dev/net/tun"
+
+_VIRT_TYPES = {"QEMU": "qemu", "KVM": "kvm"}
+
+
+def choose(spec: NovaComputeSpec) -> tuple[ini.Row, ...]:
+    return FAKE_ROWS if spec.driver == "Fake" else ROWS
+
+
+def virt_type(spec: NovaComputeSpec, facts: Mapping[str, Any]) -> str:
+    found: str = _VIRT_TYPES.get(spec.virt_type) or facts["node.virt_type"]
+    return found
+
+
+def cpu_mode(spec: NovaComputeSpec, facts: Mapping[str, Any]) -> str | None:
+    """None at all for emulation; else it is Nova's to choose, or the user's."""
+    return "none" if virt_type(spec, facts) == "qemu" else None
+
+
+NODE_ROWS = (
+    ini.fact("DEFAULT", "host", "node.name"),
+    ini.fact("DEFAULT", "my_ip", "node.address"),
+    ini.fact("vnc", "server_listen", "node.address"),
+    ini.fact("vnc", "server_proxyclient_address", "node.address"),
+    ini.computed("libvirt", "virt_type", virt_type, "spec.virtType, and with Auto whether KVM works on the node"),
+    ini.computed("libvirt", "cpu_mode", cpu_mode, "spec.virtType: none for emulation"),
+)
+"""What the script ``NODE`` writes on each node."""
 
 START = f"""import os
 import socket
