@@ -156,6 +156,8 @@ async def _change(world: Simulation, document: Object) -> None:
     resource = _KNOWN[document["apiVersion"], document["kind"]]
     body = copy.deepcopy(document)
     body["metadata"]["namespace"] = world.namespace
+    # kubectl always writes some of its own: those of others stay.
+    body["metadata"].setdefault("annotations", {})
     place = (resource, world.namespace, body["metadata"]["name"])
     answer = await _dry(world, place, body)
     if world.manager.cached(*place) is None and resource in (built_in.SECRET, built_in.CONFIGMAP):
