@@ -33,8 +33,8 @@ def item(resource: Resource, name: str, owner: str = "", **content: Any) -> Obje
 def nova(*, text: str = TEXT, rendered: str = TEXT, secret: str = "") -> live.Snapshot:
     """A cloud with two cells; the users' text is in the template of one group of computes of `cell1`."""
     group = {"customServiceConfig": text}
-    other = {"computes": {"compute": {"customServiceConfig": "[libvirt]\ncpu_mode = none\n"}}}
-    cells = {"cell1": {"computes": {"compute": group}}, "cell10": other}
+    other = {"customServiceConfig": "[libvirt]\ncpu_mode = none\n", "nodeSelector": {"cell": "ten"}}
+    cells = {"cell1": {"computes": {"compute": group}}, "cell10": {"computes": {"compute": other}}}
     process = {
         "authUrl": "http://x", "memcachedServers": "x:1", "serviceUserSecretRef": {"name": "u"},
         "messagingSecretRef": {"name": "m"},

@@ -184,6 +184,8 @@ async def test_the_check_of_the_text_speaks_and_secrets_do_not(world: Any) -> No
 async def test_what_the_server_refuses_is_refused(world: Any) -> None:
     with pytest.raises(errors.ApiError, match=r"spec\.replicas"):
         await planned(world, document(ours.KEYSTONE, "keystone", {"replicas": -1}))
+    with pytest.raises(errors.ApiError, match=r'unknown field "spec\.replicass"'):
+        await planned(world, document(ours.KEYSTONE, "keystone", {"replicass": 1}))
 
 
 async def test_a_new_object_is_planned_as_a_whole(world: Any) -> None:

@@ -136,3 +136,71 @@ def test_a_token_file_is_read_for_each_request(tmp_path: Path) -> None:
     for token in ("first", "rotated"):
         path.write_text(token + "\n")
         assert api._headers() == {"Authorization": f"Bearer {token}"}
+
+
+@contextlib.asynccontextmanager
+async def executing(*messages: bytes) -> AsyncIterator[client.Client]:
+    """A client of something that ends every exec with these messages: a real one needs a node (tests/e2e)."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        assert request.query.getall("command") == ["cat", "a b"]
+        socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
+        await socket.prepare(request)
+        for message in messages:
+            await socket.send_bytes(message)
+        await socket.close()
+        return socket
+
+    application = web.Application()
+    application.router.add_get("/api/v1/namespaces/space/pods/pod/exec", handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        async with client.Client(client.Config(server=url, ssl_context=None), "test") as api:
+            yield api
+    finally:
+        await runner.cleanup()
+
+
+FAILURE = (
+    b'\x03{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("messages", "ended"),
+    [
+        ((b"\x01one ", b"\x01two", b'\x03{"status":"Success"}'), client.Ended(b"one two", b"", 0)),
+        ((b"\x02no", FAILURE), client.Ended(b"", b"no", 3)),
+        ((b'\x03{"status":"Failure","message":"no such program"}',), client.Ended(b"", b"", 126)),
+    ],
+)
+async def test_a_command_in_a_container_ends_with_its_output_and_code(
+    messages: tuple[bytes, ...], ended: client.Ended
+) -> None:
+    async with executing(*messages) as api:
+        assert await api.execute("space", "pod", "container", ("cat", "a b")) == ended
+
+
+async def test_a_command_whose_end_nobody_told_is_an_error() -> None:
+    async with executing(b"\x01half") as api:
+        with pytest.raises(errors.ApiUnreachableError, match="ended before the command"):
+            await api.execute("space", "pod", "container", ("cat", "a b"))
+
+
+async def test_an_exec_that_is_refused_says_so() -> None:
+    async with answering(web.json_response({}, status=403)) as (api, _):
+        with pytest.raises(errors.ApiError, match="403 ExecRefused"):
+            await api.execute("space", "pod", "container", ("true",))
+
+
+async def test_warnings_of_the_server_are_kept_once() -> None:
+    headers = {"Warning": '299 - "say \\"hello\\""'}
+    answers = [web.json_response({"metadata": {}}, headers=headers) for _ in range(2)]
+    async with answering(*answers) as (api, _):
+        for _ in range(2):
+            await api.get(kinds.CONFIGMAP, "a", "b")
+    assert api.warnings == ['say "hello"']

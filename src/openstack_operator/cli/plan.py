@@ -33,6 +33,7 @@ FIELD_MANAGER = "openstack-operator"
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 KUBECTL = "kubectl"
+_AS_KUBECTL = {"dryRun": "All", "fieldManager": KUBECTL, "fieldValidation": "Strict"}
 APPLIED = f"{kinds.DOMAIN}/applied"
 
 _NOTES = frozenset((APPLIED, LAST_APPLIED, "deprecated.daemonset.template.generation"))
@@ -156,6 +157,8 @@ async def _change(world: Simulation, document: Object) -> None:
     resource = _KNOWN[document["apiVersion"], document["kind"]]
     body = copy.deepcopy(document)
     body["metadata"]["namespace"] = world.namespace
+    # kubectl always writes some of its own: those of others stay.
+    body["metadata"].setdefault("annotations", {})
     place = (resource, world.namespace, body["metadata"]["name"])
     answer = await _dry(world, place, body)
     if world.manager.cached(*place) is None and resource in (built_in.SECRET, built_in.CONFIGMAP):
@@ -174,18 +177,16 @@ async def _dry(world: Simulation, place: Place, body: Object) -> Object:
     except errors.ApiError as problem:
         if problem.status != 404:
             raise
-        created: Object = await world.api.request(
-            "POST", resource.path(namespace), params={"dryRun": "All", "fieldManager": KUBECTL}, body=body
-        )
+        created: Object = await world.api.request("POST", resource.path(namespace), params=_AS_KUBECTL, body=body)
         return created
     entries = present["metadata"].get("managedFields", ())
     if any(one["manager"] == KUBECTL and one["operation"] == "Apply" for one in entries):
-        return await world.api.dry_apply(resource, body, KUBECTL)
+        return await world.api.dry_apply(resource, body, KUBECTL, fieldValidation="Strict")
     last = json.loads(present["metadata"].get("annotations", {}).get(LAST_APPLIED, "{}"))
     patched: Object = await world.api.request(
         "PATCH",
         path,
-        params={"dryRun": "All", "fieldManager": KUBECTL},
+        params=_AS_KUBECTL,
         body=three_way(last, body),
         content_type="application/merge-patch+json",
     )

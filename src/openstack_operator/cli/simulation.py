@@ -78,13 +78,13 @@ class Dry(client.Client):
     ) -> Object:
         return await self.simulation.apply(resource, body, subresource, manager or self.manager)
 
-    async def dry_apply(self, resource: Resource, body: Object, manager: str) -> Object:
+    async def dry_apply(self, resource: Resource, body: Object, manager: str, **parameters: str) -> Object:
         """Server-side apply without effect."""
         metadata = body["metadata"]
         found: Object = await self.request(
             "PATCH",
             resource.path(metadata.get("namespace"), metadata["name"]),
-            params={"fieldManager": manager, "force": "true", "dryRun": "All"},
+            params={"fieldManager": manager, "force": "true", "dryRun": "All", **parameters},
             body={"apiVersion": resource.api_version, "kind": resource.kind, **body},
             content_type="application/apply-patch+yaml",
             resource=resource.plural,
