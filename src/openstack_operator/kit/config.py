@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from openstack_operator.kit import custom_config, ini, labels, names, releases
+from openstack_operator.kit import custom_config, effective, ini, labels, names, releases
 from openstack_operator.kit.credentials import encode
 from openstack_operator.kit.types import DEFAULT_RELEASE
 from openstack_operator.runtime import drift, kinds
@@ -96,6 +96,7 @@ async def ensure(
     release = releases.load(getattr(scope.spec, "openstack_release", DEFAULT_RELEASE))
     public: dict[str, str] = dict(whole or {})
     secret: dict[str, str] = dict(whole_secret or {})
+    read: dict[str, Any] = {name: effective.lines(text) for name, text in {**public, **secret}.items()}
     for file in files:
         for field, text in file.custom:
             custom_config.require(text, field)
@@ -104,14 +105,18 @@ async def ensure(
         if rendered.secret:
             secret[f"{file.name}.20-secret"] = rendered.secret
         for number, (field, text) in enumerate(file.custom):
-            if _essence(text):
+            if effective.lines(text):
                 public[f"{file.name}.{90 + number}-custom"] = f"# {field}\n{text}"
+        # Rows say each option once, under its present name: the catalogue is read where a user's text needs it.
+        texts = [text for _, text in file.custom if effective.lines(text)]
+        merged = "\n".join((rendered.public, rendered.secret, *texts))
+        read[file.name] = effective.content(merged, service if texts else "", release.name)
     programs = {"merge.sh": MERGE, **(scripts or {})}
     sources = Sources(
         config_data=names.config_data(instance),
         config_secrets=names.config_secrets(instance),
         scripts=names.scripts(instance),
-        digest=drift.digest([{k: _essence(v) for k, v in one.items()} for one in (public, secret)] + [programs]),
+        digest=drift.digest([read, programs]),
         defaults=defaults,
     )
     tags = labels.common(service, scope.name)
@@ -122,11 +127,6 @@ async def ensure(
         {"metadata": {"name": sources.config_secrets, "labels": tags}, "type": "Opaque", "data": encode(secret)},
     )
     return sources
-
-
-def _essence(text: str) -> list[str]:
-    """The lines that a service reads: a change of comments or blank lines must not restart anything."""
-    return [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith(("#", ";"))]
 
 
 def volumes(sources: Sources) -> list[dict[str, Any]]:

@@ -165,6 +165,18 @@ class Reader:
             found = here + found
         return found
 
+    def counted(self) -> dict[tuple[str, str], list[Assignment]]:
+        """The assignments that count, by section and present name; all of those of an option that nobody knows."""
+        found = {}
+        for place in self.places():
+            option = self.option(*place)
+            assert option is not None  # places are those of known options
+            found[place] = self.effective(*place, option)
+        for place, assignments in self._set.items():
+            if self.option(*place) is None and place not in self.catalogue.former:
+                found[place] = assignments
+        return found
+
     def value(self, section: str, name: str) -> Any:
         """Raises ``ValueError`` where the service would fail, ``UnknownValue`` where the text alone does not say."""
         option = self.option(section, name)
