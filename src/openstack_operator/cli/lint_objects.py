@@ -6,12 +6,11 @@ so that nothing of the services is imported.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 import yaml
 
-from openstack_operator.kit import catalogues, custom_config
+from openstack_operator.kit import catalogues, custom_config, shared_config
 from openstack_operator.kit.custom_config import Finding, Policy
 
 KEY = "customServiceConfig"
@@ -54,13 +53,23 @@ def _object(node: yaml.MappingNode, release: str | None) -> Iterator[tuple[int, 
         return
     known = release or _scalar(_fields(spec).get("openstackRelease")) or index.default_release
     for path, value, policy in _texts(spec, ("spec",), Policy()):
-        # A control plane has a part for each service, by its name.
+        # A control plane has a part for each service, by its name, and a text for all of them.
         one = service or (path[1] if len(path) > 2 else "")
-        policy = dataclasses.replace(policy, owned=index.owned_by(one))
-        for finding in custom_config.check(value.value, one, known, policy, field=".".join(path)):
+        field = ".".join(path)
+        if one:
+            found = custom_config.check(value.value, one, known, policy.of(index.owned_by(one)), field=field)
+        else:
+            used = [name for name in index.services if not _is_disabled(spec, name)]
+            found = shared_config.check(value.value, used, known, policy, index.owned_by, field=field)
+        for finding in found:
             # Only a literal block has a line of its own for each line of the text.
             line = value.start_mark.line + 1 + (finding.line if value.style == "|" else 0)
             yield line, finding
+
+
+def _is_disabled(spec: yaml.MappingNode, service: str) -> bool:
+    part = _fields(spec).get(service)
+    return isinstance(part, yaml.MappingNode) and _scalar(_fields(part).get("enabled")) == "false"
 
 
 def _texts(

@@ -93,10 +93,14 @@ def _judge_text(subject: Subject, field: Field, past: Field | None, policy: Conf
 def check_text(subject: Subject, field: str, text: str, policy: ConfigPolicy) -> Verdict:
     """What is to be said about a user's configuration text in a field of an object; ConfigValid says the same."""
     index = catalogues.index()
-    # A control plane has a part for each service, by its name.
+    release = subject.spec.openstack_release
+    # A control plane has a part for each service, by its name, and a text for all of them.
     service = index.kinds.get(subject.resource.kind) or field.split(".")[1]
-    release, owned = subject.spec.openstack_release, index.owned_by(service)
-    found = config_validity.judge(text, service, release, policy, owned, field=field)
+    if service in index.services:
+        found = config_validity.judge(text, service, release, policy, index.owned_by(service), field=field)
+    else:
+        used = [name for name in index.services if getattr(getattr(subject.spec, name), "enabled", True)]
+        found = config_validity.judge_shared(text, used, release, policy, field=field)
     return Verdict(
         errors=tuple(Problem(field, str(one).removeprefix(f"{field}: ")) for one in found if one.severity == "error"),
         warnings=tuple(str(one) for one in found if one.severity == "warning"),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from openstack_operator.kit import custom_config, effective, ini, labels, names, releases
 from openstack_operator.kit.credentials import encode
@@ -49,13 +49,20 @@ done
 """
 
 
+class Text(NamedTuple):
+    """A user's text for a file; ``field`` says where it stands."""
+
+    field: str
+    text: str
+
+
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A configuration file made of rows and users' text (field path and text, lowest precedence first)."""
+    """A configuration file made of rows and users' texts, lowest precedence first (``levels.texts``)."""
 
     name: str
     rows: tuple[ini.Row, ...]
-    custom: tuple[tuple[str, str], ...] = ()
+    custom: tuple[Text, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,10 +7,10 @@ text is decided in `custom_config`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from openstack_operator.kit import custom_config, ini
+from openstack_operator.kit import catalogues, custom_config, ini, shared_config
 from openstack_operator.kit.custom_config import Finding
 from openstack_operator.kit.types import ConfigPolicy
 from openstack_operator.runtime import conditions
@@ -52,19 +52,43 @@ def judge(
     text: str, service: str, release: str, policy: ConfigPolicy, owned: Mapping[tuple[str, str], str], *, field: str
 ) -> tuple[Finding, ...]:
     """What is to be said about one text under the policy that holds there. ``owned`` as in ``custom_config.Policy``."""
-    judged = custom_config.Policy(
-        unknown=policy.unknown_options, known=custom_config.known_options(policy.known_options), owned=owned
-    )
-    return custom_config.check(text, service, release, judged, field=field)
+    return custom_config.check(text, service, release, _policy(policy).of(owned), field=field)
+
+
+def judge_shared(
+    text: str, services: Sequence[str], release: str, policy: ConfigPolicy, *, field: str
+) -> tuple[Finding, ...]:
+    """What is to be said about one text for all these services."""
+    return shared_config.check(text, services, release, _policy(policy), catalogues.index().owned_by, field=field)
+
+
+def _policy(policy: ConfigPolicy) -> custom_config.Policy:
+    return custom_config.Policy(policy.unknown_options, custom_config.known_options(policy.known_options))
 
 
 def findings(kind: Kind, service: str, spec: Any, owned: Owned) -> tuple[Finding, ...]:
     """What is to be said about all users' text in a spec."""
     found: list[Finding] = []
+    for level in spec.inherited_config:
+        # The object above has said already what else there is to say.
+        judged = judge(level.text, service, spec.openstack_release, ConfigPolicy(), {}, field=level.origin)
+        found += (one for one in judged if one.severity == "error")
     for field, text, policy in texts(spec):
         ours = custom_config.owned(owned(kind, spec, field))
         found += judge(text, service, spec.openstack_release, policy, ours, field=field)
     return tuple(found)
+
+
+async def tell(scope: Scope[Any], found: Sequence[Finding]) -> str | None:
+    """The message of the condition; an Event when it is new. Raises ``errors.Stalled`` with all errors."""
+    custom_config.refuse(found)
+    if not found:
+        return None
+    message = "; ".join(map(str, found))[: conditions.LONGEST_MESSAGE]
+    before = conditions.find(scope.object, CONDITION)
+    if before is None or before["message"] != message:
+        await scope.event("Warning", WARNINGS, message)
+    return message
 
 
 def guard(controller: Controller[Any], service: str, owned: Owned) -> Controller[Any]:
@@ -74,15 +98,7 @@ def guard(controller: Controller[Any], service: str, owned: Owned) -> Controller
 
     async def ensure_valid(scope: Scope[Any]) -> str | None:
         """All users' configuration text can be read, and its values fit the release's options."""
-        found = findings(controller.kind, service, scope.spec, owned)
-        custom_config.refuse(found)
-        if not found:
-            return None
-        message = "; ".join(map(str, found))[: conditions.LONGEST_MESSAGE]
-        before = conditions.find(scope.object, CONDITION)
-        if before is None or before["message"] != message:
-            await scope.event("Warning", WARNINGS, message)
-        return message
+        return await tell(scope, findings(controller.kind, service, scope.spec, owned))
 
     steps = tuple(
         dataclasses.replace(step, needs=(CONDITION, *step.needs))

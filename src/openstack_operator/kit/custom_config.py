@@ -36,6 +36,8 @@ RULES: Mapping[str, str] = {
 }
 """What each rule finds, for people and for SARIF."""
 
+UNKNOWN = ("unknown-option", "unknown-section")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
@@ -53,6 +55,10 @@ class Finding:
     def __str__(self) -> str:
         return f"{self.field}: line {self.line}: {self.message}"
 
+    def among(self, services: Iterable[str]) -> Finding:
+        """The same finding, with the services that it is about."""
+        return dataclasses.replace(self, message=f"{self.message} [{', '.join(services)}]")
+
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
@@ -65,6 +71,19 @@ class Policy:
     """What an override of an option that the operator sets itself means, by section and name."""
     is_secret: bool = False
     """Whether nothing of the text may be shown."""
+
+    @property
+    def severity(self) -> Severity:
+        """Of what the release does not have."""
+        return "error" if self.unknown == "Refuse" else "warning"
+
+    def of(self, owned: Mapping[tuple[str, str], str]) -> Policy:
+        """The same policy for a file in which the operator sets these options."""
+        return dataclasses.replace(self, owned=owned)
+
+    def declares(self, section: str, name: str) -> bool:
+        """Whether an option (section in normal form) is said to be a driver's."""
+        return bool(self.known) and ((section, name) in self.known or (section, "*") in self.known)
 
 
 LENIENT = Policy()
@@ -153,6 +172,13 @@ class Reader:
             for template in catalogue.named.sections:
                 option = option or catalogue.find(template, name)
         return option
+
+    def has(self, one: Assignment) -> bool:
+        """Whether the service has an option of this name, present or former, or may have it: nobody knows what belongs
+        into sections that plug-ins name."""
+        place = (catalogues.normal(one.section), one.key)
+        is_open = place[0] not in self.catalogue.options and place[0].startswith(self.catalogue.prefixes or ("\0",))
+        return is_open or self.option(*place) is not None or place in self.catalogue.former
 
     def effective(self, section: str, name: str, option: Option) -> list[Assignment]:
         """The assignments that count."""
@@ -260,7 +286,7 @@ class _Check:
         for one in self._parsed.assignments:
             section = catalogues.normal(one.section)
             yield from self._swallowed(one, section)
-            if self._is_declared(section, one.key):
+            if self._policy.declares(section, one.key):
                 continue
             if section not in self._catalogue.options and not self._is_named(section, one.key):
                 if section not in unknown and not section.startswith(self._catalogue.prefixes or ("\0",)):
@@ -296,10 +322,6 @@ class _Check:
             severity, rule, self._field, line or one.line, one.section, one.key, f"{where} {message}", suggestion
         )
 
-    def _is_declared(self, section: str, name: str) -> bool:
-        known = self._policy.known
-        return bool(known) and ((section, name) in known or (section, "*") in known)
-
     def _is_named(self, section: str, name: str) -> bool:
         """Whether a section is one that the user names: listed where such sections are, or with an option of theirs."""
         named = self._catalogue.named
@@ -332,21 +354,18 @@ class _Check:
                 yield self._say("error", "ill-typed", one, f"{problem}{shown}{hint}", nearest)
 
     def _unknown(self, rule: str, one: Assignment, message: str, suggestion: str) -> Finding:
-        severity: Severity = "error" if self._policy.unknown == "Refuse" else "warning"
         release = f"{self._catalogue.service} {self._catalogue.release}"
         hint = f" (did you mean {suggestion}?)" if suggestion else ""
-        return self._say(severity, rule, one, f"{message} in {release}{hint}", suggestion)
+        return self._say(self._policy.severity, rule, one, f"{message} in {release}{hint}", suggestion)
 
     def _unknown_section(self, one: Assignment) -> Finding:
-        found = _nearest_section(self._catalogue, one.section)
+        found = nearest_section(self._catalogue, one.section)
         return self._unknown(
             "unknown-section", one, "is in a section that does not exist", f"[{found}]" if found else ""
         )
 
     def _unknown_option(self, one: Assignment, section: str) -> Finding:
-        return self._unknown(
-            "unknown-option", one, "does not exist", _nearest_option(self._catalogue, section, one.key)
-        )
+        return self._unknown("unknown-option", one, "does not exist", nearest_option(self._catalogue, section, one.key))
 
     def _former(self, one: Assignment, present: tuple[str, str]) -> Finding:
         name = f"[{self._catalogue.names[present[0]]}] {present[1]}"
@@ -380,7 +399,7 @@ def _nearest_value(kind: catalogues.Type, value: str) -> str:
 
 # Texts with the same mistake are checked again with every pass, and each search takes a millisecond.
 @functools.lru_cache(maxsize=512)
-def _nearest_section(catalogue: Catalogue, section: str) -> str:
+def nearest_section(catalogue: Catalogue, section: str) -> str:
     key = section.strip().lower()
     if key == "default":
         return "DEFAULT"
@@ -391,7 +410,7 @@ def _nearest_section(catalogue: Catalogue, section: str) -> str:
 
 
 @functools.lru_cache(maxsize=512)
-def _nearest_option(catalogue: Catalogue, section: str, name: str) -> str:
+def nearest_option(catalogue: Catalogue, section: str, name: str) -> str:
     here = catalogue.options.get(section, {})
     plain = name.strip().lower().replace("-", "_")
     if plain in here:

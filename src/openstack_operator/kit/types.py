@@ -130,6 +130,23 @@ class Configurable(Model):
     """How the text here and below is judged; absent, what stands above holds. Sets the condition ConfigValid."""
 
 
+class ConfigLevel(Model):
+    """Configuration text of an object above."""
+
+    origin: Annotated[str, Field(min_length=1, max_length=512)]
+    """Field and object that it stands in. Sets the comment above the text in the file."""
+    text: ConfigText = ""
+    """oslo.config text. Appended to the service's configuration files, before the object's own text."""
+
+
+class Inheriting(Model):
+    """What an object takes over from those above it."""
+
+    inherited_config: Annotated[tuple[ConfigLevel, ...], Field(max_length=4)] = ()
+    """Configuration text of the objects above, lowest precedence first; they write it, and the object's own text wins
+    over it. Appended to the service's configuration files."""
+
+
 class DatabaseCredentials(Model):
     """Passwords that the user brings instead of generated ones; any character is allowed but control characters."""
 
@@ -199,7 +216,7 @@ class ServiceTemplate(Configurable, Workload):
     plane's setting holds."""
 
 
-class ServiceInstance(Instance):
+class ServiceInstance(Instance, Inheriting):
     """What the control plane tells an API service's object."""
 
     region: Annotated[str, Field(min_length=1, max_length=255)] = "RegionOne"

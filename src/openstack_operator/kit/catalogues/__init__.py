@@ -99,6 +99,11 @@ class Index(msgspec.Struct, frozen=True):
     owned: dict[str, dict[str, str]]
     """What overriding an option means that the operator sets itself: by service, and by section and option."""
 
+    @property
+    def services(self) -> tuple[str, ...]:
+        """Those that users' text can be for."""
+        return tuple(sorted(self.owned))
+
     def owned_by(self, service: str) -> dict[tuple[str, str], str]:
         found = {}
         for place, meaning in self.owned.get(service, {}).items():

@@ -30,6 +30,10 @@ RESERVED_GROUPS = Rule(
 class CellParts(Model):
     """What a cell consists of."""
 
+    custom_service_config: ConfigText = ""
+    """oslo.config text for all parts of the cell; the parts' own text wins over it. Appended to nova.conf."""
+    config_policy: ConfigPolicy | None = None
+    """How the text here and below is judged. Sets configPolicy of the parts that have none of their own."""
     conductor: ConductorTemplate = ConductorTemplate()
     """The conductor of the cell. Sets the NovaConductor."""
     novncproxy: NoVNCProxyTemplate = NoVNCProxyTemplate()
@@ -58,10 +62,6 @@ class NovaCellSpec(CellParts, Process):
     """Name of the cell in Nova, which cannot be changed. Sets the column Cell."""
     replicas: Replicas = 1
     """Number of pods of each part whose own template says nothing. Sets replicas of the parts."""
-    custom_service_config: ConfigText = ""
-    """oslo.config text for all parts of the cell; the parts' own text wins over it. Appended to nova.conf."""
-    config_policy: ConfigPolicy | None = None
-    """How the text here and below is judged. Sets configPolicy of the parts that have none of their own."""
     public_endpoint: PublicEndpoint | None = None
     """How the cell's proxy is reached from outside where its template says nothing. Sets the public Service."""
     cell_database_secret_ref: Ref
