@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from oslo_config import cfg
-from world import HASH, condition
+from world import HASH, condition, decoded
 
 from openstack_operator.kit import config, levels
 from openstack_operator.kit import kinds as ours
@@ -194,6 +194,36 @@ async def test_a_change_rolls_the_pods_below_the_level_that_read_it_and_no_other
     assert {
         item["metadata"]["name"]: item["metadata"]["generation"] for item in await cloud.all(ours.NEUTRON)
     } == versions
+
+
+async def test_secrets_stand_at_every_level_and_roll_the_pods_that_read_them(cloud: Any, tmp_path: Path) -> None:
+    def snippet(value: str) -> str:
+        return f"[DEFAULT]\nrpc_response_timeout = {value}\n"
+
+    libvirt = "[libvirt]\nrbd_secret_uuid = 00000000-0000-0000-0000-000000000001\n"
+    await cloud.secret("one", **{"all": libvirt, "cell": snippet("77")})
+    before = await hashes(cloud)
+    part = {"configSecrets": [{"name": "one", "key": "cell"}]}
+    await cloud.patch(ours.CONTROL_PLANE, "cloud", {"spec": {"nova": {"cellTemplates": {"cell1": part}}}})
+    assert await rolled(cloud, before, PROXY[1]) == {PROXY[1], CELL_CONDUCTOR[1]}
+    assert (await values(cloud, "nova-cell1-novncproxy", "nova.conf", tmp_path))[2] == 77
+    secret = decoded(await cloud.get(kinds.SECRET, "nova-cell1-novncproxy-config-secrets"))
+    (key,) = [key for key in secret if key.endswith("-custom")]
+    assert secret[key].startswith("# spec.configSecrets of NovaCell nova-cell1[0]: Secret one, key cell\n")
+
+    before = await hashes(cloud)
+    await cloud.patch(ours.CONTROL_PLANE, "cloud", {"spec": {"configSecrets": [{"name": "one", "key": "all"}]}})
+    assert await rolled(cloud, before, API[1]) == {name for _, name in PODS} - {NETWORK[1], AGENT[1]}, "what it has"
+
+    before = await hashes(cloud)
+    data = {"cell": base64.b64encode(snippet("78").encode()).decode()}
+    await cloud.patch(kinds.SECRET, "one", {"data": data})
+    assert await rolled(cloud, before, PROXY[1]) == {PROXY[1], CELL_CONDUCTOR[1]}
+
+    data = {"all": base64.b64encode(b"[libvrt]\na = topsecret\n").decode()}
+    await cloud.patch(kinds.SECRET, "one", {"data": data})
+    text = "spec.configSecrets[0]: Secret one, key all: line 2: [libvrt] does not exist in any service of this cloud"
+    await cloud.until(ours.CONTROL_PLANE, lambda item: text in condition(item, "ConfigValid")[2], "cloud")
 
 
 async def test_a_text_for_all_that_nobody_can_read_stops_at_the_top(cloud: Any) -> None:

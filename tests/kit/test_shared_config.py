@@ -86,7 +86,11 @@ def test_comments_and_blank_lines_of_the_text_do_not_change_a_services_object() 
     assert children(TEXT) == children(TEXT.replace("\n", "\n\n").replace("ovn,\n\n", "ovn,\n") + "# end\n")
     by_name = {child["metadata"]["name"]: child["spec"] for child in children(TEXT)}
     assert by_name["placement"]["inheritedConfig"] == [
-        {"origin": "spec.customServiceConfig of OpenStackControlPlane cloud", "text": "[DEFAULT]\ndebug = true\n"}
+        {
+            "origin": "spec.customServiceConfig of OpenStackControlPlane cloud",
+            "text": "[DEFAULT]\ndebug = true\n",
+            "shared": True,
+        }
     ]
     assert [name for name, spec in by_name.items() if "inheritedConfig" not in spec] == [
         "mariadb",

@@ -57,7 +57,7 @@ async def ensure_config_valid(scope: Scope[OpenStackControlPlaneSpec]) -> str | 
     policy = spec.config_policy or ConfigPolicy()
     field = f"spec.{levels.TEXT}"
     found = config_validity.judge_shared(spec.custom_service_config, used, spec.openstack_release, policy, field=field)
-    return await config_validity.tell(scope, found)
+    return await config_validity.tell(scope, found + await config_validity.shared_secret_findings(scope, used))
 
 
 def ensure_service(service: Service) -> Callable[[Scope[OpenStackControlPlaneSpec]], Awaitable[None]]:

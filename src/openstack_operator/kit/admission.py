@@ -60,7 +60,9 @@ def fields(model: Model, path: str = "spec", *, is_enabled: bool = True) -> Iter
         elif isinstance(value, tuple):
             inner = [(f"{where}[{number}]", one) for number, one in enumerate(value)]
         for place, one in inner:
-            if isinstance(one, Model) and not isinstance(one, Ref | SecretKeyRef):
+            if isinstance(one, SecretKeyRef) and isinstance(value, tuple):
+                yield Field(place, name, one, is_enabled)
+            elif isinstance(one, Model) and not isinstance(one, Ref | SecretKeyRef):
                 is_used = is_enabled and (one.enabled if isinstance(one, Entry) else True)
                 yield from fields(one, place, is_enabled=is_used)
 

@@ -5,7 +5,7 @@ ConfigMap ``<instance>-config-data`` has the generated files and the user's text
 A key ``nova.conf.10-generated`` is a part of ``nova.conf``; parts are concatenated in order of their numbers, which is
 a correct merge under oslo.config's rules (the last value of an option wins). Any other key is a whole file.
 
-    10-generated (ConfigMap)  20-secret (Secret)  90-custom… (ConfigMap, the user wins)
+    10-generated (ConfigMap)  20-secret (Secret)  90-custom… (the user wins; texts from Secrets in the Secret)
                  \\               |                /
           init container: merge.sh -> in-memory volume config-data-merged -> main container
 """
@@ -50,10 +50,11 @@ done
 
 
 class Text(NamedTuple):
-    """A user's text for a file; ``field`` says where it stands."""
+    """A user's text for a file; ``field`` says where it stands. A secret one is kept in the Secret, and never shown."""
 
     field: str
     text: str
+    is_secret: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,17 +106,18 @@ async def ensure(
     secret: dict[str, str] = dict(whole_secret or {})
     read: dict[str, Any] = {name: effective.lines(text) for name, text in {**public, **secret}.items()}
     for file in files:
-        for field, text in file.custom:
-            custom_config.require(text, field)
+        for one in file.custom:
+            custom_config.require(one.text, one.field, is_secret=one.is_secret)
         rendered = ini.render(release.rows(file.rows), scope.spec if model is None else model, scope.facts)
         public[f"{file.name}.10-generated"] = rendered.public
         if rendered.secret:
             secret[f"{file.name}.20-secret"] = rendered.secret
-        for number, (field, text) in enumerate(file.custom):
-            if effective.lines(text):
-                public[f"{file.name}.{90 + number}-custom"] = f"# {field}\n{text}"
+        for number, one in enumerate(file.custom):
+            if effective.lines(one.text):
+                parts = secret if one.is_secret else public
+                parts[f"{file.name}.{90 + number}-custom"] = f"# {one.field}\n{one.text}"
         # Rows say each option once, under its present name: the catalogue is read where a user's text needs it.
-        texts = [text for _, text in file.custom if effective.lines(text)]
+        texts = [one.text for one in file.custom if effective.lines(one.text)]
         merged = "\n".join((rendered.public, rendered.secret, *texts))
         read[file.name] = effective.content(merged, service if texts else "", release.name)
     programs = {"merge.sh": MERGE, **(scripts or {})}

@@ -120,9 +120,9 @@ def refuse(findings: Iterable[Finding]) -> None:
         raise errors.Stalled("InvalidConfig", "; ".join(found))
 
 
-def require(text: str, field: str) -> None:
+def require(text: str, field: str, *, is_secret: bool = False) -> None:
     """Raises ``errors.Stalled`` with field, line and reason for a text that oslo.config cannot read."""
-    refuse(check(text, "", "", field=field))
+    refuse(check(text, "", "", Policy(is_secret=is_secret), field=field))
 
 
 def values(text: str, service: str, release: str) -> dict[tuple[str, str], Any]:
@@ -356,6 +356,11 @@ class _Check:
     def _unknown(self, rule: str, one: Assignment, message: str, suggestion: str) -> Finding:
         release = f"{self._catalogue.service} {self._catalogue.release}"
         hint = f" (did you mean {suggestion}?)" if suggestion else ""
+        if self._policy.is_secret and not suggestion:
+            # What looks like a name may be a piece of a secret that stands in a line of its own.
+            return Finding(
+                self._policy.severity, rule, self._field, one.line, "", "", f"an option {message} in {release}"
+            )
         return self._say(self._policy.severity, rule, one, f"{message} in {release}{hint}", suggestion)
 
     def _unknown_section(self, one: Assignment) -> Finding:

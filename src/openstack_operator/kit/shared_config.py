@@ -89,6 +89,9 @@ def _unknown(parsed: Parsed, services: Sequence[str], release: str, policy: Poli
             continue
         suggestion = max(near, key=lambda name: difflib.SequenceMatcher(None, name, like).ratio(), default="")
         hint = f" (did you mean {suggestion}?)" if suggestion else ""
+        place = one.section, one.key
+        if policy.is_secret and not suggestion:
+            # What looks like a name may be a piece of a secret that stands in a line of its own.
+            what, place = "an option", ("", "")
         message = f"{what} does not exist in any service of this cloud, and reaches none{hint}"
-        severity = policy.severity
-        yield Finding(severity, rule, field, one.line, one.section, one.key, message, suggestion)
+        yield Finding(policy.severity, rule, field, one.line, *place, message, suggestion)

@@ -121,11 +121,24 @@ class ConfigPolicy(Model):
     configuration text takes for known."""
 
 
+class ConfigSecret(SecretKeyRef):
+    """Configuration text in a Secret of the same namespace that the user made."""
+
+    key: DataKey
+    """Key in the Secret's data. Its value is oslo.config text, which is never shown."""
+
+
+ConfigSecrets = Annotated[tuple[ConfigSecret, ...], Field(max_length=16)]
+
+
 class Configurable(Model):
     """Something that runs an OpenStack process."""
 
     custom_service_config: ConfigText = ""
     """oslo.config text that wins over everything generated. Appended to the service's configuration file."""
+    config_secrets: ConfigSecrets = ()
+    """oslo.config text that nobody may see, such as the password of a backend. Appended to the service's configuration
+    file in this order, after customServiceConfig."""
     config_policy: ConfigPolicy | None = None
     """How the text here and below is judged; absent, what stands above holds. Sets the condition ConfigValid."""
 
@@ -137,12 +150,16 @@ class ConfigLevel(Model):
     """Field and object that it stands in. Sets the comment above the text in the file."""
     text: ConfigText = ""
     """oslo.config text. Appended to the service's configuration files, before the object's own text."""
+    secrets: ConfigSecrets = ()
+    """oslo.config text in Secrets. Appended after `text`."""
+    shared: bool = False
+    """Whether it is for all services of a cloud. Sets that only options that the service has are taken from Secrets."""
 
 
 class Inheriting(Model):
     """What an object takes over from those above it."""
 
-    inherited_config: Annotated[tuple[ConfigLevel, ...], Field(max_length=4)] = ()
+    inherited_config: Annotated[tuple[ConfigLevel, ...], Field(max_length=3)] = ()
     """Configuration text of the objects above, lowest precedence first; they write it, and the object's own text wins
     over it. Appended to the service's configuration files."""
 

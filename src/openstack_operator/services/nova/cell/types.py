@@ -7,7 +7,7 @@ from typing import Annotated, cast
 from pydantic import Field
 
 from openstack_operator.kit import admission, kinds, names
-from openstack_operator.kit.types import ConfigPolicy, ConfigText, PublicEndpoint, Ref, Status
+from openstack_operator.kit.types import ConfigPolicy, ConfigSecrets, ConfigText, PublicEndpoint, Ref, Status
 from openstack_operator.runtime.kinds import Column, Kind
 from openstack_operator.runtime.schema import IMMUTABLE, K8s, Model, Replicas, Rule
 from openstack_operator.services.nova.compute.types import ComputeTemplate
@@ -32,6 +32,9 @@ class CellParts(Model):
 
     custom_service_config: ConfigText = ""
     """oslo.config text for all parts of the cell; the parts' own text wins over it. Appended to nova.conf."""
+    config_secrets: ConfigSecrets = ()
+    """oslo.config text that nobody may see, for all parts of the cell. Appended to nova.conf after
+    customServiceConfig."""
     config_policy: ConfigPolicy | None = None
     """How the text here and below is judged. Sets configPolicy of the parts that have none of their own."""
     conductor: ConductorTemplate = ConductorTemplate()
