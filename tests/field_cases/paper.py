@@ -45,7 +45,7 @@ class Paper:
         fields: Sequence[str] = (FIELD, "spec.part.customServiceConfig"),
     ) -> config.Sources:
         """Writes rows and users' texts, lowest precedence first."""
-        custom = tuple(config.Text(*one) for one in zip(fields, texts, strict=False))
+        custom = config.Custom(tuple(config.Text(*one) for one in zip(fields, texts, strict=False)))
         return await config.ensure(self, self.service, [config.File(FILE, tuple(rows), custom)])  # type: ignore[arg-type]
 
     def merge(self, directory: Path) -> Path:

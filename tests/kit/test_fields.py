@@ -38,6 +38,7 @@ ELSEWHERE = {
     "databaseRef": "controllers/test_keystone.py",
     "memcachedRef": "controllers/test_keystone.py",
     "customServiceConfig": "controllers/test_keystone.py",
+    "defaultConfigOverwrite": "controllers/test_config_overwrites.py",
     "configSecrets": "controllers/test_config_secrets.py",
     "inheritedConfig": "controllers/test_config_levels.py",
     "configPolicy": "kit/test_config_validity.py",

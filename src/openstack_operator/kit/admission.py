@@ -2,7 +2,7 @@
 
 ``admit`` is the value of ``Kind.admit`` for most kinds; one with rules of its own calls it and adds to it. What a type
 can say alone is a validator of the type, so that the controller refuses the same (condition Ready, InvalidSpec).
-``check_text`` is the one place that judges users' text here.
+``check`` is the one place that judges users' text here.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from openstack_operator.kit import catalogues, config_validity, kinds, quantities
-from openstack_operator.kit.types import ConfigPolicy, Entry, Ref, SecretKeyRef
+from openstack_operator.kit.config_validity import Piece
+from openstack_operator.kit.types import Entry, Ref, SecretKeyRef
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.admission import Objects, Problem, Reference, Subject, Verdict
 from openstack_operator.runtime.kinds import Resource
 from openstack_operator.runtime.schema import Model
-
-TEXT = "custom_service_config"
 
 TARGETS: dict[str, Resource] = {
     "database_ref": kinds.MARIADB,
@@ -70,12 +69,12 @@ def fields(model: Model, path: str = "spec", *, is_enabled: bool = True) -> Iter
 def admit(new: Subject, old: Subject | None, _: Objects) -> Verdict:
     """``runtime.admission.Admit`` of a kind without rules of its own."""
     before = {} if old is None else {field.path: field for field in fields(old.spec)}
-    policies = {path: policy for path, _, policy in config_validity.texts(new.spec)}
+    pieces = {piece.path: piece for piece in config_validity.pieces(new.spec)}
     verdict = Verdict()
     for field in fields(new.spec):
         past = before.get(field.path)
-        if field.name == TEXT and field.value:
-            verdict += _judge_text(new, field, past, policies.get(field.path, ConfigPolicy()))
+        if field.name in (config_validity.TEXT, config_validity.FILES) and field.value:
+            verdict += _judge_text(new, pieces[field.path], past)
         elif field.name in _FIXED and past is not None and _is_changed(field, past):
             verdict += Verdict(warnings=(f"{field.path}: {_FIXED[field.name]}",))
         reference = _reference(field)
@@ -84,27 +83,32 @@ def admit(new: Subject, old: Subject | None, _: Objects) -> Verdict:
     return verdict
 
 
-def _judge_text(subject: Subject, field: Field, past: Field | None, policy: ConfigPolicy) -> Verdict:
-    verdict = check_text(subject, field.path, field.value, policy)
-    if past is None or past.value != field.value:
+def _judge_text(subject: Subject, piece: Piece, past: Field | None) -> Verdict:
+    verdict = check(subject, piece)
+    if past is None or past.value != piece.value:
         return verdict
     # It stands there already: who changes something else is told, and not kept from it.
     return Verdict(warnings=(*(str(one) for one in verdict.errors), *verdict.warnings))
 
 
-def check_text(subject: Subject, field: str, text: str, policy: ConfigPolicy) -> Verdict:
-    """What is to be said about a user's configuration text in a field of an object; ConfigValid says the same."""
+def check(subject: Subject, piece: Piece) -> Verdict:
+    """What is to be said about a user's configuration in a field of an object; ConfigValid says the same."""
     index = catalogues.index()
     release = subject.spec.openstack_release
     # A control plane has a part for each service, by its name, and a text for all of them.
+    field, policy = piece.path, piece.policy
     service = index.kinds.get(subject.resource.kind) or field.split(".")[1]
-    if service in index.services:
-        found = config_validity.judge(text, service, release, policy, index.owned_by(service), field=field)
+    if piece.name == config_validity.FILES:
+        found = config_validity.judge_files(piece, service, release)
+    elif service in index.services:
+        found = config_validity.judge(piece.value, service, release, policy, index.owned_by(service), field=field)
     else:
         used = [name for name in index.services if getattr(getattr(subject.spec, name), "enabled", True)]
-        found = config_validity.judge_shared(text, used, release, policy, field=field)
+        found = config_validity.judge_shared(piece.value, used, release, policy, field=field)
     return Verdict(
-        errors=tuple(Problem(field, str(one).removeprefix(f"{field}: ")) for one in found if one.severity == "error"),
+        errors=tuple(
+            Problem(one.field, str(one).removeprefix(f"{one.field}: ")) for one in found if one.severity == "error"
+        ),
         warnings=tuple(str(one) for one in found if one.severity == "warning"),
     )
 

@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from openstack_operator.kit import custom_config, effective, ini, labels, names, releases
+from openstack_operator.kit import custom_config, effective, ini, labels, names, overwrites, releases
 from openstack_operator.kit.credentials import encode
 from openstack_operator.kit.types import DEFAULT_RELEASE
 from openstack_operator.runtime import drift, kinds
@@ -58,12 +58,20 @@ class Text(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
+class Custom:
+    """What users add to a file (``levels.custom``): texts, lowest precedence first, and whole files beside it."""
+
+    texts: tuple[Text, ...] = ()
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
 class File:
-    """A configuration file made of rows and users' texts, lowest precedence first (``levels.texts``)."""
+    """A configuration file made of rows and what users add."""
 
     name: str
     rows: tuple[ini.Row, ...]
-    custom: tuple[Text, ...] = ()
+    custom: Custom = Custom()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,18 +114,21 @@ async def ensure(
     secret: dict[str, str] = dict(whole_secret or {})
     read: dict[str, Any] = {name: effective.lines(text) for name, text in {**public, **secret}.items()}
     for file in files:
-        for one in file.custom:
+        for one in file.custom.texts:
             custom_config.require(one.text, one.field, is_secret=one.is_secret)
-        rendered = ini.render(release.rows(file.rows), scope.spec if model is None else model, scope.facts)
+        rows = (*file.rows, *overwrites.rows(file.custom.files, MERGED))
+        rendered = ini.render(release.rows(rows), scope.spec if model is None else model, scope.facts)
         public[f"{file.name}.10-generated"] = rendered.public
         if rendered.secret:
             secret[f"{file.name}.20-secret"] = rendered.secret
-        for number, one in enumerate(file.custom):
+        for number, one in enumerate(file.custom.texts):
             if effective.lines(one.text):
                 parts = secret if one.is_secret else public
                 parts[f"{file.name}.{90 + number}-custom"] = f"# {one.field}\n{one.text}"
+        for name, text in file.custom.files.items():
+            public[name], read[name] = text, overwrites.content(name, text)
         # Rows say each option once, under its present name: the catalogue is read where a user's text needs it.
-        texts = [one.text for one in file.custom if effective.lines(one.text)]
+        texts = [one.text for one in file.custom.texts if effective.lines(one.text)]
         merged = "\n".join((rendered.public, rendered.secret, *texts))
         read[file.name] = effective.content(merged, service if texts else "", release.name)
     programs = {"merge.sh": MERGE, **(scripts or {})}

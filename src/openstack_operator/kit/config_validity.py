@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from openstack_operator.kit import catalogues, custom_config, ini, levels, shared_config
+from openstack_operator.kit import catalogues, custom_config, ini, levels, overwrites, shared_config
 from openstack_operator.kit.custom_config import Finding
 from openstack_operator.kit.types import ConfigPolicy, ConfigSecret
 from openstack_operator.runtime import conditions
@@ -27,6 +27,7 @@ Owned = Callable[[Kind, Any, str], tuple[ini.Row, ...]]
 
 TEXT = "custom_service_config"
 SECRETS = "config_secrets"
+FILES = "default_config_overwrite"
 POLICY = "config_policy"
 
 
@@ -37,6 +38,8 @@ class Piece(NamedTuple):
     path: str
     value: Any
     policy: ConfigPolicy
+    files: tuple[str, ...] = ()
+    """Files that can be overwritten there."""
 
 
 def pieces(model: Model, path: str = "spec", policy: ConfigPolicy | None = None) -> Iterator[Piece]:
@@ -44,20 +47,15 @@ def pieces(model: Model, path: str = "spec", policy: ConfigPolicy | None = None)
     policy = getattr(model, POLICY, None) or policy
     for name, field in type(model).model_fields.items():
         value, where = getattr(model, name, None), f"{path}.{field.alias or name}"
-        if name in (TEXT, SECRETS):
+        if name in (TEXT, SECRETS, FILES):
             if value:
-                yield Piece(name, where, value, policy or ConfigPolicy())
+                yield Piece(name, where, value, policy or ConfigPolicy(), getattr(model, "overwritable", ()))
         elif isinstance(value, Model):
             yield from pieces(value, where, policy)
         elif isinstance(value, dict):
             for key, entry in value.items():
                 if isinstance(entry, Model):
                     yield from pieces(entry, f"{where}.{key}", policy)
-
-
-def texts(model: Model) -> Iterator[tuple[str, str, ConfigPolicy]]:
-    """Field, text and the policy that holds there, for every piece of text that is not empty."""
-    return ((one.path, one.value, one.policy) for one in pieces(model) if one.name == TEXT)
 
 
 def judge(
@@ -83,6 +81,12 @@ def judge_shared(
     )
 
 
+def judge_files(piece: Piece, service: str, release: str) -> tuple[Finding, ...]:
+    """What is to be said about whole files."""
+    judged = _policy(piece.policy, False)
+    return overwrites.check(piece.value, piece.files, service, release, judged, field=piece.path)
+
+
 def _policy(policy: ConfigPolicy, is_secret: bool) -> custom_config.Policy:
     known = custom_config.known_options(policy.known_options)
     return custom_config.Policy(policy.unknown_options, known, is_secret=is_secret)
@@ -95,9 +99,12 @@ def findings(kind: Kind, service: str, spec: Any, owned: Owned) -> tuple[Finding
         # The object above has said already what else there is to say.
         judged = judge(level.text, service, spec.openstack_release, ConfigPolicy(), {}, field=level.origin)
         found += (one for one in judged if one.severity == "error")
-    for field, text, policy in texts(spec):
-        ours = custom_config.owned(owned(kind, spec, field))
-        found += judge(text, service, spec.openstack_release, policy, ours, field=field)
+    for piece in pieces(spec):
+        if piece.name == TEXT:
+            ours = custom_config.owned(owned(kind, spec, piece.path))
+            found += judge(piece.value, service, spec.openstack_release, piece.policy, ours, field=piece.path)
+        elif piece.name == FILES:
+            found += judge_files(piece, service, spec.openstack_release)
     return tuple(found)
 
 

@@ -32,6 +32,10 @@ RULES: Mapping[str, str] = {
     "owned": "The operator sets this option itself; the user's value wins.",
     "swallowed": "An indented line belongs to the option above it.",
     "inline-comment": "There are no comments behind values; the text belongs to the value.",
+    "file-not-allowed": "The service does not read such a file, or it is not one to overwrite.",
+    "unknown-rule": "The release has no such policy rule, and no rule of the file refers to it; it has no effect.",
+    "undefined-rule": "A policy rule refers to one that does not exist, so it refuses everybody.",
+    "cyclic-rule": "A policy rule refers to itself, so every request that it is about fails.",
     "odd-character": "A character that looks like another one, such as a typographic quote or a hard blank.",
 }
 """What each rule finds, for people and for SARIF."""
@@ -53,7 +57,8 @@ class Finding:
     suggestion: str = ""
 
     def __str__(self) -> str:
-        return f"{self.field}: line {self.line}: {self.message}"
+        where = f"line {self.line}: " if self.line else ""
+        return f"{self.field}: {where}{self.message}"
 
     def among(self, services: Iterable[str]) -> Finding:
         """The same finding, with the services that it is about."""

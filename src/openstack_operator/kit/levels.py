@@ -3,17 +3,19 @@
     defaults of the release < rows < control plane < service < template (a cell) < component
 
 Each object has its own level in its spec. What stands above it, its maker writes into ``inheritedConfig``, one by one
-and not as one text, so that every piece keeps the name of where it comes from. Services call `texts` for the files that
-they write, and makers of objects `handed_down`.
+and not as one text, so that every piece keeps the name of where it comes from. Whole files are handed down as they are,
+the nearest of each name. Services call `custom` for the files that they write, and makers of objects `handed_down` and
+`files`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import effective, shared_config
-from openstack_operator.kit.config import Text
-from openstack_operator.kit.types import ConfigLevel, ConfigSecret
+from openstack_operator.kit import effective, overwrites, shared_config
+from openstack_operator.kit.config import Custom, Text
+from openstack_operator.kit.types import ConfigLevel, ConfigSecret, Configurable
 from openstack_operator.runtime.controller import Scope
 from openstack_operator.runtime.kinds import Resource
 
@@ -36,9 +38,24 @@ def inherited_field(level: ConfigLevel) -> str:
     return level.origin.replace(TEXT, SECRETS, 1)
 
 
+def custom(scope: Scope[Any], *component: str) -> Custom:
+    """What users add to the file of a process. ``component`` is the path of the process' own settings below the spec,
+    as in Python."""
+    model, files = scope.spec, dict(scope.spec.default_config_overwrite)
+    for name in component:
+        model = getattr(model, name)
+        files = overwritten(files, model)
+    return Custom(texts(scope, *component), files)
+
+
+def overwritten(above: Mapping[str, str], settings: Configurable) -> dict[str, str]:
+    """Whole files of a process: its own, else those from above that it reads."""
+    inherited = {name: text for name, text in above.items() if name in settings.overwritable}
+    return inherited | settings.default_config_overwrite
+
+
 def texts(scope: Scope[Any], *component: str) -> tuple[Text, ...]:
-    """The texts of a process, lowest precedence first: of each level its text, then those in its Secrets.
-    ``component`` is the path of the process' own settings below the spec, as in Python."""
+    """The texts of a process, lowest precedence first: of each level its text, then those in its Secrets."""
     known = scope.spec.config_policy.known_options if scope.spec.config_policy else ()
     found: list[Text] = []
     for level in scope.spec.inherited_config:
@@ -86,3 +103,9 @@ def handed_down(resource: Resource, name: str, spec: Any, text: str | None = Non
         if levels
         else {}
     )
+
+
+def files(spec: Configurable, settings: Configurable) -> dict[str, Any]:
+    """The field of an object below with ``settings``: the whole files that it reads, its own before ``spec``'s."""
+    found = overwritten(spec.default_config_overwrite, settings)
+    return {overwrites.FIELD: found} if found else {}

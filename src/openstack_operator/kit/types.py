@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -113,7 +113,8 @@ class ConfigPolicy(Model):
     """How users' configuration text is judged."""
 
     unknown_options: Literal["Warn", "Refuse"] = "Warn"
-    """What happens to options and sections that the release does not have. Sets whether ConfigValid is False."""
+    """What happens to options, sections and policy rules that the release does not have. Sets whether ConfigValid is
+    False."""
     known_options: Annotated[
         tuple[Annotated[str, Field(pattern=r"^[^/]+/[^/]+$", max_length=253)], ...], Field(max_length=256)
     ] = ()
@@ -128,6 +129,9 @@ class ConfigSecret(SecretKeyRef):
     """Key in the Secret's data. Its value is oslo.config text, which is never shown."""
 
 
+Overwrites = Annotated[dict[str, ConfigText], Field(max_length=8)]
+"""Texts by names of files."""
+
 ConfigSecrets = Annotated[tuple[ConfigSecret, ...], Field(max_length=16)]
 
 
@@ -139,8 +143,15 @@ class Configurable(Model):
     config_secrets: ConfigSecrets = ()
     """oslo.config text that nobody may see, such as the password of a backend. Appended to the service's configuration
     file in this order, after customServiceConfig."""
+    default_config_overwrite: Overwrites = {}
+    """Whole files by name, in the place of the service's own: `policy.yaml`, `logging.conf`, and the paste file of an
+    API that has one. Sets the file beside the configuration file, [oslo_policy] policy_file and [DEFAULT]
+    log_config_append."""
     config_policy: ConfigPolicy | None = None
     """How the text here and below is judged; absent, what stands above holds. Sets the condition ConfigValid."""
+
+    overwritable: ClassVar[tuple[str, ...]] = ("logging.conf", "policy.yaml")
+    """Files that the processes read."""
 
 
 class ConfigLevel(Model):

@@ -42,7 +42,7 @@ API = api_service.RegisteredService(
 async def ensure_config(scope: Scope[GlanceSpec]) -> None:
     """The configuration is valid and written."""
     scope.facts["url.self"] = resources.self_url(scope.name, scope.namespace)
-    custom = levels.texts(scope)
+    custom = levels.custom(scope)
     scope.facts["sources"] = await config.ensure(
         scope,
         resources.SERVICE,

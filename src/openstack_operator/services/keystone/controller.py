@@ -69,7 +69,7 @@ async def _ensure_keys(scope: Scope[KeystoneSpec], secret: str) -> None:
 
 async def ensure_config(scope: Scope[KeystoneSpec]) -> None:
     """The configuration is valid and written."""
-    custom = levels.texts(scope)
+    custom = levels.custom(scope)
     scope.facts["sources"] = await config.ensure(
         scope,
         resources.SERVICE,

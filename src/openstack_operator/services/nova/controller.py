@@ -106,7 +106,8 @@ async def ensure_config(scope: Scope[NovaSpec]) -> None:
     if any(fact not in scope.facts for fact in wanted):
         # The Job writes down where the message bus will be; that it is there already is not needed.
         raise errors.Waiting("NoMessaging", "waits for the Secrets of the message bus (MessagingReady)")
-    custom = levels.texts(scope)
+    # Of the files beside it the Job reads none.
+    custom = config.Custom(levels.texts(scope))
     cells = [config.File(files.cell_file(cell), files.cell_rows(cell), custom) for cell in sorted(spec.cell_templates)]
     scope.facts["sources"] = await config.ensure(
         scope,

@@ -163,7 +163,7 @@ async def _unmap(scope: Scope[NovaSpec], cell: str) -> None:
 
 async def _run(scope: Scope[NovaSpec], cell: str, mode: str, *own_hosts: str) -> None:
     """Runs the Job until it says that nothing is left; raises for what it found."""
-    custom = levels.texts(scope)
+    custom = config.Custom(levels.texts(scope))
     sources = await config.ensure(
         scope,
         resources.SERVICE,

@@ -154,7 +154,7 @@ def part(nova: str, spec: NovaSpec, template: PartTemplate, *skipped: str) -> di
     body = explicit(template, *skipped)
     if template.replicas is None:
         body["replicas"] = spec.replicas
-    return policy(spec) | body | levels.handed_down(kinds.NOVA, nova, spec)
+    return policy(spec) | body | levels.handed_down(kinds.NOVA, nova, spec) | levels.files(spec, template)
 
 
 def cell(nova: str, spec: NovaSpec, template: CellTemplate) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def cell(nova: str, spec: NovaSpec, template: CellTemplate) -> dict[str, Any]:
     body = explicit(template, "database_ref", "messaging_ref") | {"replicas": spec.replicas}
     if spec.public_endpoint is not None:
         body["publicEndpoint"] = explicit(spec.public_endpoint)
-    return policy(spec) | body | levels.handed_down(kinds.NOVA, nova, spec)
+    return policy(spec) | body | levels.handed_down(kinds.NOVA, nova, spec) | levels.files(spec, template)
 
 
 def policy(spec: Model) -> dict[str, Any]:

@@ -28,7 +28,7 @@ API = api_service.RegisteredService(
 
 async def ensure_config(scope: Scope[PlacementSpec]) -> None:
     """The configuration is valid and written."""
-    custom = levels.texts(scope)
+    custom = levels.custom(scope)
     scope.facts["sources"] = await config.ensure(
         scope,
         resources.SERVICE,

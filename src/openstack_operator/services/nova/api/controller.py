@@ -25,7 +25,7 @@ async def observe_connections(scope: Scope[NovaAPISpec]) -> None:
 
 async def ensure_config(scope: Scope[NovaAPISpec]) -> None:
     """The configuration is valid and written."""
-    custom = levels.texts(scope)
+    custom = levels.custom(scope)
     scope.facts["sources"] = await config.ensure(
         scope,
         "nova",

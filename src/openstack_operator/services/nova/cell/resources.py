@@ -23,7 +23,9 @@ def part(name: str, spec: NovaCellSpec, template: Any) -> dict[str, Any]:
     body = process(spec) | resources.explicit(template_, "enabled")
     if template_.replicas is None:
         body["replicas"] = spec.replicas
-    return resources.policy(spec) | body | levels.handed_down(kinds.NOVA_CELL, name, spec)
+    return (
+        resources.policy(spec) | body | levels.handed_down(kinds.NOVA_CELL, name, spec) | levels.files(spec, template)
+    )
 
 
 def _reference(ref: Model) -> dict[str, Any]:
@@ -61,4 +63,6 @@ def compute(name: str, spec: NovaCellSpec, group: str, conductor_name: str, cons
         body["placementRef"] = _reference(spec.placement_ref)
     if spec.nova_ref is not None:
         body["novaRef"] = _reference(spec.nova_ref)
-    return resources.policy(spec) | body | levels.handed_down(kinds.NOVA_CELL, name, spec)
+    return (
+        resources.policy(spec) | body | levels.handed_down(kinds.NOVA_CELL, name, spec) | levels.files(spec, template)
+    )

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated, ClassVar, cast
 
 from pydantic import Field
 
 from openstack_operator.kit import admission, kinds, names
-from openstack_operator.kit.types import ConfigPolicy, ConfigSecrets, ConfigText, PublicEndpoint, Ref, Status
+from openstack_operator.kit.types import (
+    ConfigPolicy,
+    ConfigSecrets,
+    ConfigText,
+    Configurable,
+    PublicEndpoint,
+    Ref,
+    Status,
+)
 from openstack_operator.runtime.kinds import Column, Kind
-from openstack_operator.runtime.schema import IMMUTABLE, K8s, Model, Replicas, Rule
+from openstack_operator.runtime.schema import IMMUTABLE, K8s, Replicas, Rule
 from openstack_operator.services.nova.compute.types import ComputeTemplate
 from openstack_operator.services.nova.conductor.types import ConductorTemplate
 from openstack_operator.services.nova.metadata.types import CellMetadataTemplate
@@ -27,7 +35,7 @@ RESERVED_GROUPS = Rule(
 )
 
 
-class CellParts(Model):
+class CellParts(Configurable):
     """What a cell consists of."""
 
     custom_service_config: ConfigText = ""
@@ -47,6 +55,8 @@ class CellParts(Model):
         dict[str, ComputeTemplate], Field(max_length=16, validate_default=True), K8s(cel=(KEYS, RESERVED_GROUPS))
     ] = cast("dict[str, ComputeTemplate]", {"compute": {}})
     """Groups of compute nodes by name. Sets one NovaCompute each."""
+
+    overwritable: ClassVar[tuple[str, ...]] = ("api-paste.ini", "logging.conf", "policy.yaml")
 
 
 class CellTemplate(CellParts):

@@ -41,7 +41,7 @@ async def observe_connections(scope: Scope[NovaComputeSpec]) -> None:
 
 async def ensure_config(scope: Scope[NovaComputeSpec]) -> None:
     """The configuration is valid and written."""
-    custom = levels.texts(scope)
+    custom = levels.custom(scope)
     if scope.spec.driver == "Fake":
         scope.facts["sources"] = await config.ensure(
             scope,

@@ -21,7 +21,7 @@ async def observe_connections(scope: Scope[NovaConductorSpec]) -> None:
 
 async def ensure_config(scope: Scope[NovaConductorSpec]) -> None:
     """The configuration is valid and written."""
-    custom = levels.texts(scope)
+    custom = levels.custom(scope)
     file = config.File("nova.conf", files.choose(scope.spec), custom)
     scope.facts["sources"] = await config.ensure(scope, "nova", [file])
 

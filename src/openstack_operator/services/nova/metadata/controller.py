@@ -31,7 +31,7 @@ async def observe_connections(scope: Scope[NovaMetadataSpec]) -> None:
 
 async def ensure_config(scope: Scope[NovaMetadataSpec]) -> None:
     """The configuration is valid and written."""
-    custom = levels.texts(scope)
+    custom = levels.custom(scope)
     scope.facts["sources"] = await config.ensure(
         scope,
         "nova",

@@ -28,7 +28,7 @@ async def observe_connections(scope: Scope[NovaNoVNCProxySpec]) -> None:
 
 async def ensure_config(scope: Scope[NovaNoVNCProxySpec]) -> None:
     """The configuration is valid and written."""
-    custom = levels.texts(scope)
+    custom = levels.custom(scope)
     scope.facts["sources"] = await config.ensure(scope, "nova", [config.File("nova.conf", files.ROWS, custom)])
 
 

@@ -20,7 +20,7 @@ async def observe_connections(scope: Scope[NovaSchedulerSpec]) -> None:
 
 async def ensure_config(scope: Scope[NovaSchedulerSpec]) -> None:
     """The configuration is valid and written."""
-    custom = levels.texts(scope)
+    custom = levels.custom(scope)
     scope.facts["sources"] = await config.ensure(scope, "nova", [config.File("nova.conf", files.ROWS, custom)])
 
 
