@@ -60,6 +60,7 @@ async def test_every_service_is_asked_for_at_once_with_what_the_control_plane_sa
         "tolerations": [],
         "topologySpreadConstraints": [],
         "resources": {"requests": {}, "limits": {}},
+        "extraMounts": [],
     }
     rabbitmq = (await world.get(ours.RABBITMQ, "rabbitmq"))["spec"]
     assert (rabbitmq["storageClass"], rabbitmq["images"]) == ("fast", images)

@@ -53,6 +53,7 @@ OTHER_VALUES: dict[str, Any] = {
     "storageSize": "77Gi",
     "storageClass": "another",
     "storageRetention": "Retain",
+    "extraMounts": [{"mountPath": "/mnt/another", "secretName": "another"}],
     "registry": "another.example",
     "prefix": "another",
     "tag": "another",

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from openstack_operator.kit import catalogues, config_validity, kinds, quantities
+from openstack_operator.kit import catalogues, config_validity, kinds, mounts, quantities
 from openstack_operator.kit.config_validity import Piece
-from openstack_operator.kit.types import Entry, Ref, SecretKeyRef
+from openstack_operator.kit.types import Entry, ExtraMount, Ref, SecretKeyRef
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.admission import Objects, Problem, Reference, Subject, Verdict
 from openstack_operator.runtime.kinds import Resource
@@ -30,6 +30,14 @@ TARGETS: dict[str, Resource] = {
     "conductor_ref": kinds.NOVA_CONDUCTOR,
 }
 """What a field of this name refers to; ``…_secret_ref`` is a Secret. A test finds a reference that is not here."""
+
+NAMED: dict[str, Resource] = {
+    "storage_class": built_in.STORAGECLASS,
+    "secret_name": built_in.SECRET,
+    "config_map_name": built_in.CONFIGMAP,
+    "claim_name": built_in.PVC,
+}
+"""What a field of this name names by a text alone."""
 
 # Kubernetes lets nobody change these in a volume that exists, so a change is no error and has no effect there.
 _FIXED = {
@@ -62,6 +70,8 @@ def fields(model: Model, path: str = "spec", *, is_enabled: bool = True) -> Iter
             if isinstance(one, SecretKeyRef) and isinstance(value, tuple):
                 yield Field(place, name, one, is_enabled)
             elif isinstance(one, Model) and not isinstance(one, Ref | SecretKeyRef):
+                if isinstance(one, ExtraMount):
+                    yield Field(place, name, one, is_enabled)
                 is_used = is_enabled and (one.enabled if isinstance(one, Entry) else True)
                 yield from fields(one, place, is_enabled=is_used)
 
@@ -77,10 +87,17 @@ def admit(new: Subject, old: Subject | None, _: Objects) -> Verdict:
             verdict += _judge_text(new, pieces[field.path], past)
         elif field.name in _FIXED and past is not None and _is_changed(field, past):
             verdict += Verdict(warnings=(f"{field.path}: {_FIXED[field.name]}",))
+        elif isinstance(field.value, ExtraMount) and (past is None or past.value != field.value):
+            verdict += _judge_mount(field.path, field.value)
         reference = _reference(field)
         if reference is not None and (past is None or reference != _reference(past)):
             verdict += Verdict(references=(reference,))
     return verdict
+
+
+def _judge_mount(path: str, mount: ExtraMount) -> Verdict:
+    why = mounts.reserved(mount)
+    return Verdict(errors=(Problem(f"{path}.mountPath", why),)) if why else Verdict()
 
 
 def _judge_text(subject: Subject, piece: Piece, past: Field | None) -> Verdict:
@@ -128,6 +145,6 @@ def _reference(field: Field) -> Reference | None:
         case Ref(name=name):
             resource = built_in.SECRET if field.name.endswith("secret_ref") else TARGETS[field.name]
             return Reference(field.path, resource, name)
-        case str(name) if field.name == "storage_class":
-            return Reference(field.path, built_in.STORAGECLASS, name)
+        case str(name) if field.name in NAMED:
+            return Reference(field.path, NAMED[field.name], name)
     return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from openstack_operator.kit import quantities
 from openstack_operator.runtime.kinds import Condition, Status
@@ -87,6 +88,45 @@ class Images(Model):
     """Whole references by image name, such as `nova-api: registry.example/x:1`; they win over the other fields."""
 
 
+def _mount_path(path: str) -> str:
+    if posixpath.normpath(path) != path or path.startswith("//") or path == "/":
+        raise ValueError(f"{path} is no path of a directory or file below /, without . and .. and a / at its end")
+    return path
+
+
+MountPath = Annotated[str, Field(pattern=r"^/[^:\s]+$", max_length=512), AfterValidator(_mount_path)]
+
+
+class ExtraMount(Model):
+    """A Secret, ConfigMap or PersistentVolumeClaim of the same namespace, in the containers of pods."""
+
+    mount_path: MountPath
+    """Path in the containers. Sets mountPath."""
+    secret_name: ObjectName | None = None
+    """metadata.name of a Secret. Sets the volume."""
+    config_map_name: ObjectName | None = None
+    """metadata.name of a ConfigMap. Sets the volume."""
+    claim_name: ObjectName | None = None
+    """metadata.name of a PersistentVolumeClaim. Sets the volume."""
+    sub_path: Annotated[str, Field(pattern=r"^[^/\s.][^\s]*$", max_length=253)] | None = None
+    """One file or directory of the volume instead of all of it; running pods do not see changes of it. Sets subPath."""
+    read_only: bool = True
+    """Whether containers only read; False is for claims. Sets readOnly."""
+    components: Annotated[tuple[Name, ...], Field(max_length=16), K8s(list_type="set")] = ()
+    """Components whose pods get it, by their label app.kubernetes.io/component, such as api or db-sync; all pods with
+    these settings when empty. Sets which pods have the volume."""
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        """Raises ValueError for none or several sources, and for one that Kubernetes lets nobody write to."""
+        sources = [name for name in (self.secret_name, self.config_map_name, self.claim_name) if name]
+        if len(sources) != 1:
+            raise ValueError("needs one of secretName, configMapName and claimName")
+        if not self.read_only and not self.claim_name:
+            raise ValueError("readOnly must be true: only what a claim holds can be written to")
+        return self
+
+
 class PodSettings(Model):
     """Where and how the pods of a workload run."""
 
@@ -100,6 +140,9 @@ class PodSettings(Model):
     """Compute resources. Sets resources of the main container."""
     container_image: Annotated[str, Field(max_length=512)] | None = None
     """Whole reference of the image, instead of the one that `images` gives. Sets image of the containers."""
+    extra_mounts: Annotated[tuple[ExtraMount, ...], Field(max_length=16)] = ()
+    """Further Secrets, ConfigMaps and volumes in the containers, at paths that are not ours. Sets volumes and
+    volumeMounts of the pods."""
 
 
 class Workload(PodSettings):
