@@ -60,6 +60,7 @@ async def test_every_service_is_asked_for_at_once_with_what_the_control_plane_sa
         "tolerations": [],
         "topologySpreadConstraints": [],
         "resources": {"requests": {}, "limits": {}},
+        "extraMounts": [],
     }
     rabbitmq = (await world.get(ours.RABBITMQ, "rabbitmq"))["spec"]
     assert (rabbitmq["storageClass"], rabbitmq["images"]) == ("fast", images)
@@ -106,9 +107,10 @@ async def test_the_message_at_the_top_names_what_blocks_at_the_bottom(world: Any
         item = await world.get(ours.CONTROL_PLANE, "cloud")
     found = {key: item["status"].get(key) for key in ("phase", "identityUrl", "adminSecret")}
     assert found == {"phase": "Ready", "identityUrl": "http://cloud:5000/v3", "adminSecret": "keystone-admin"}
-    assert [name for name, _, _ in states(item)][:6] == [
+    assert [name for name, _, _ in states(item)][:7] == [
         "Ready",
         "Accepted",
+        "ConfigValid",
         "MariaDBReady",
         "RabbitMQReady",
         "MemcachedReady",

@@ -273,6 +273,21 @@ async def test_users_text_wins_and_rolls_the_api_alone(world: Any) -> None:
         assert text.endswith(commented), "verbatim all the same"
         assert await template_hash(world) == second
 
+        # Nor does the process see an order, an empty section, or a value that a later one replaces.
+        for same in (
+            "[identity]\n[token]\nexpiration = 60\nexpiration: '7200'\n",
+            "[DEFAULT]\n[Token]\nexpiration=7200\n",
+        ):
+            await world.patch(ours.KEYSTONE, "keystone", {"spec": {"customServiceConfig": same}})
+            await world.until_condition(ours.KEYSTONE, "keystone", "DeploymentReady")
+            assert await template_hash(world) == second
+        jobs = await world.names(kinds.JOB)
+        for nothing in ("# nothing\n", "", None):
+            await world.patch(ours.KEYSTONE, "keystone", {"spec": {"customServiceConfig": nothing}})
+            await world.until_condition(ours.KEYSTONE, "keystone", "DeploymentReady")
+            assert await template_hash(world) == first
+        assert await world.names(kinds.JOB) != jobs, "the bootstrap reads the file too"
+
 
 UNPARSABLE = [
     ("[token]\nexpiration 7200\n", "line 2: No ':' or '=' found in assignment: 'expiration 7200'"),

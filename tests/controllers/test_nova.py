@@ -143,7 +143,11 @@ async def test_a_nova_rolls_out_to_its_computes(world: Any) -> None:
 
         nova_api = await world.get(ours.NOVA_API, "nova-api")
         assert nova_api["spec"]["replicas"] == 2
-        assert nova_api["spec"]["customServiceConfig"] == "[DEFAULT]\ndebug = true\n"
+        (level,) = nova_api["spec"]["inheritedConfig"]
+        assert (level["origin"], level["text"]) == (
+            "spec.customServiceConfig of Nova nova",
+            "[DEFAULT]\ndebug = true\n",
+        )
         assert set(nova_api["spec"]["registeredCells"]) == {"cell1"}
         assert nova_api["status"]["internalUrl"] == f"http://nova-api.{world.namespace}.svc:8774/v2.1"
         assert await world.names(kinds.SERVICE) == ["nova-api", "nova-cell1-novncproxy", "nova-metadata"]

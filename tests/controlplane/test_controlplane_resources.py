@@ -16,12 +16,15 @@ from openstack_operator.services import SERVICES
 
 def test_conditions_follow_the_list_of_services() -> None:
     names = [step.condition for step in controller.CONTROLLER.steps]
-    assert names == ["Accepted", *(controller.condition(service) for service in SERVICES), "ClientReady"]
+    mirrored = [controller.condition(service) for service in SERVICES]
+    assert names == ["Accepted", "ConfigValid", *mirrored, "ClientReady"]
 
 
-def test_services_wait_for_acceptance_alone_because_each_knows_what_it_needs() -> None:
+def test_services_wait_for_no_other_because_each_knows_what_it_needs() -> None:
     needs = {step.condition: step.needs for step in controller.CONTROLLER.steps}
-    assert {needs[controller.condition(service)] for service in SERVICES} == {("Accepted",)}
+    for service in SERVICES:
+        text = ("ConfigValid",) if service.files else ()
+        assert needs[controller.condition(service)] == ("Accepted", *text), "text for all services reaches some"
 
 
 def test_every_phase_is_one_that_the_schema_knows() -> None:

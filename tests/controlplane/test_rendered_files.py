@@ -10,7 +10,7 @@ import yaml
 
 from openstack_operator.controlplane import resources
 from openstack_operator.controlplane.types import OpenStackControlPlaneSpec
-from openstack_operator.kit import custom_config, ini, releases
+from openstack_operator.kit import custom_config, effective, ini, releases
 from openstack_operator.kit.service import File
 from openstack_operator.services import SERVICES
 
@@ -67,3 +67,13 @@ def test_a_rendered_file_has_no_unknown_no_outdated_and_no_wrong_option(service:
         rendered = ini.render(releases.load(release).rows(file.rows(spec)), spec, Facts())
         found = custom_config.check(rendered.public + rendered.secret, service, release, field=file.name)
         assert [str(one) for one in found] == []
+
+
+@pytest.mark.parametrize("release", releases.available())
+@pytest.mark.parametrize(("service", "file"), FILES)
+def test_rows_say_each_option_once_and_by_its_present_name(service: str, file: File, release: str) -> None:
+    """So that a file without users' text has the same hash whether the catalogue was asked or not."""
+    for spec in (one.model_copy(update={"openstack_release": release}) for one in specs(file)):
+        rendered = ini.render(releases.load(release).rows(file.rows(spec)), spec, Facts())
+        text = rendered.public + rendered.secret
+        assert effective.content(text, service, release) == effective.content(text, "", release)

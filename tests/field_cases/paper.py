@@ -28,6 +28,8 @@ class Paper:
     """Stands in for the cluster: keeps what would be applied."""
 
     name: str = "service"
+    service: str = "service"
+    """Whose options are known: those of no service, unless it is one of OpenStack's."""
     spec: Nothing = dataclasses.field(default_factory=Nothing)
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)
     objects: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
@@ -43,8 +45,8 @@ class Paper:
         fields: Sequence[str] = (FIELD, "spec.part.customServiceConfig"),
     ) -> config.Sources:
         """Writes rows and users' texts, lowest precedence first."""
-        custom = tuple(zip(fields, texts, strict=False))
-        return await config.ensure(self, "service", [config.File(FILE, tuple(rows), custom)])  # type: ignore[arg-type]
+        custom = config.Custom(tuple(config.Text(*one) for one in zip(fields, texts, strict=False)))
+        return await config.ensure(self, self.service, [config.File(FILE, tuple(rows), custom)])  # type: ignore[arg-type]
 
     def merge(self, directory: Path) -> Path:
         """Runs the init container's script over the projected volume; the merged file."""

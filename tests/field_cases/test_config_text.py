@@ -9,7 +9,7 @@ import pytest
 from oslo_config import cfg
 from paper import FIELD, Paper, read
 
-from openstack_operator.kit import ini
+from openstack_operator.kit import config, ini
 from openstack_operator.runtime import errors
 
 DEBUG = cfg.BoolOpt("debug", default=False)
@@ -35,6 +35,12 @@ async def refusal(text: str) -> str:
 
 async def digest(*texts: str) -> str:
     return (await Paper().write(*texts)).digest
+
+
+async def digest_of_nova(text: str) -> str:
+    """With the options of Nova known, and one that the operator sets."""
+    rows = (ini.fixed("DEFAULT", "compute_driver", "libvirt.LibvirtDriver", "test"),)
+    return (await Paper(service="nova").write(text, rows=rows)).digest
 
 
 # --- the oracle: what a service would make of it --------------------------------------------------------------------
@@ -114,15 +120,77 @@ async def test_a_placeholder_changes_nothing_for_the_service(tmp_path: Path, tex
     assert (conf.debug, conf.host) == (True, "host-of-the-machine")
 
 
-async def test_no_text_and_empty_text_have_the_same_hash() -> None:
+NOTHING = ["", "\n", "   \n\n", "# why\n", "; why\n# not\n", "[DEFAULT]\n# nothing yet\n", "[libvirt]\n\n[DEFAULT]\n"]
+
+
+@pytest.mark.parametrize("text", NOTHING)
+async def test_a_text_that_says_nothing_has_the_hash_of_no_text(text: str) -> None:
     """Case 2: no restart when switching between them."""
-    assert await digest("") == await digest()
+    assert await digest(text) == await digest()
 
 
-async def test_a_comment_in_a_text_that_says_something_does_not_change_the_hash() -> None:
-    """Case 20: comments, blank lines and blanks at the end roll nothing."""
-    assert await digest("[a]\nb = 1\n") == await digest("# why\n[a]\n\nb = 1  \n; end\n")
-    assert await digest("[a]\nb = 1\n") != await digest("[a]\nb = 2\n")
+PLAIN = "[libvirt]\ncpu_mode = custom\ncpu_models = Nehalem\n[DEFAULT]\ndebug = true\n"
+SAME = {
+    "comments": "# why\n[libvirt]\n; so\ncpu_mode = custom\n#\ncpu_models = Nehalem\n[DEFAULT]\ndebug = true\n# end\n",
+    "blank lines": "\n[libvirt]\n\ncpu_mode = custom\n\n\ncpu_models = Nehalem\n[DEFAULT]\ndebug = true\n\n",
+    "blanks at the end": "[libvirt]  \ncpu_mode = custom\t\ncpu_models = Nehalem \n[DEFAULT]\ndebug = true  ",
+    "blanks around the sign": "[libvirt]\ncpu_mode=custom\ncpu_models   =   Nehalem\n[DEFAULT]\ndebug : true\n",
+    "quotes": "[libvirt]\ncpu_mode = 'custom'\ncpu_models = Nehalem\n[DEFAULT]\ndebug = \"true\"\n",
+    "line ends": "[libvirt]\r\ncpu_mode = custom\r\ncpu_models = Nehalem\r\n[DEFAULT]\r\ndebug = true\r\n",
+    "order of options": "[libvirt]\ncpu_models = Nehalem\ncpu_mode = custom\n[DEFAULT]\ndebug = true\n",
+    "order of sections": "[DEFAULT]\ndebug = true\n[libvirt]\ncpu_mode = custom\ncpu_models = Nehalem\n",
+    "a section twice": "[libvirt]\ncpu_mode = custom\n[DEFAULT]\ndebug = true\n[libvirt]\ncpu_models = Nehalem\n",
+    "case of a section": "[LibVirt]\ncpu_mode = custom\ncpu_models = Nehalem\n[DEFAULT]\ndebug = true\n",
+    "a value that is replaced": "[libvirt]\ncpu_mode = none\n" + PLAIN,
+    "a former name": PLAIN.replace("cpu_models", "cpu_model"),
+    "what the operator says anyway": PLAIN + "compute_driver = libvirt.LibvirtDriver\n",
+    "an empty section": PLAIN + "[pci]\n",
+}
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=what.replace(" ", "-")) for what, text in SAME.items()])
+async def test_the_same_said_otherwise_rolls_nothing(text: str) -> None:
+    """Case 20: only what the process reads counts."""
+    assert await digest_of_nova(text) == await digest_of_nova(PLAIN)
+
+
+OTHER = {
+    "another value": PLAIN.replace("Nehalem", "Haswell"),
+    "one option less": PLAIN.replace("debug = true\n", ""),
+    "one option more": PLAIN + "my_ip = 192.0.2.1\n",
+    "the same option elsewhere": PLAIN.replace("[DEFAULT]", "[api]"),
+    "[default] is not [DEFAULT]": PLAIN.replace("[DEFAULT]", "[default]"),
+    "an indented line continues the value": PLAIN + " my_ip = 192.0.2.1\n",
+    "a name that nobody knows": PLAIN + "debgu = true\n",
+    "case of an option": PLAIN.replace("debug", "Debug"),
+}
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=what.replace(" ", "-")) for what, text in OTHER.items()])
+async def test_what_the_process_reads_otherwise_rolls(text: str) -> None:
+    assert await digest_of_nova(text) != await digest_of_nova(PLAIN)
+
+
+async def test_the_order_of_several_values_of_one_option_counts_and_no_other_order_does() -> None:
+    """Case 10."""
+    gpu, nic = 'alias = {"name":"gpu"}\n', 'alias = {"name":"nic"}\n'
+    both = await digest_of_nova(f"[pci]\n{gpu}{nic}report_in_placement = true\n")
+
+    assert await digest_of_nova(f"[pci]\n{gpu}report_in_placement = true\n{nic}") == both
+    assert await digest_of_nova(f"[pci]\n{nic}{gpu}report_in_placement = true\n") != both
+    assert await digest_of_nova(f"[pci]\n{nic}report_in_placement = true\n") != both
+    unknown = await digest_of_nova("[mine]\nlist = a\nlist = b\n")
+    assert await digest_of_nova("[mine]\nlist = b\nlist = a\n") != unknown, "it may take several"
+
+
+async def test_a_file_that_is_not_in_this_format_is_compared_by_its_lines() -> None:
+    paper = Paper()
+    flags = {"my.cnf": "[mysqld]\nskip-name-resolve\n"}
+    plain = await config.ensure(paper, "mariadb", (), whole=flags)  # type: ignore[arg-type]
+    commented = {"my.cnf": "# why\n[mysqld]\nskip-name-resolve  \n"}
+
+    assert (await config.ensure(paper, "mariadb", (), whole=commented)).digest == plain.digest  # type: ignore[arg-type]
+    assert (await config.ensure(paper, "mariadb", ())).digest != plain.digest  # type: ignore[arg-type]
 
 
 async def test_a_misspelt_option_is_passed_through(tmp_path: Path) -> None:

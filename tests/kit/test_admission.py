@@ -111,6 +111,10 @@ def test_references_are_looked_for_when_they_are_new() -> None:
         Reference("spec.databaseRef", ours.MARIADB, "other"),
     }
     assert judged(GlanceSpec, spec, spec) == Verdict()
+    secrets = [{"name": "a", "key": "x"}, {"name": "b", "key": "y"}]
+    assert judged(GlanceSpec, {"configSecrets": secrets}, {"configSecrets": secrets[:1]}).references == (
+        Reference("spec.configSecrets[1]", kinds.SECRET, "b", "y"),
+    )
     request = {"name": "d", "secretRef": {"name": "s"}}
     assert judged(MariaDBSpec, {"databases": [request]}).references == (
         Reference("spec.databases[0].secretRef", kinds.SECRET, "s"),

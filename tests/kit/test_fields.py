@@ -38,6 +38,9 @@ ELSEWHERE = {
     "databaseRef": "controllers/test_keystone.py",
     "memcachedRef": "controllers/test_keystone.py",
     "customServiceConfig": "controllers/test_keystone.py",
+    "defaultConfigOverwrite": "controllers/test_config_overwrites.py",
+    "configSecrets": "controllers/test_config_secrets.py",
+    "inheritedConfig": "controllers/test_config_levels.py",
     "configPolicy": "kit/test_config_validity.py",
     "openstackRelease": "controllers/test_keystone.py: the images",
 }
@@ -50,6 +53,7 @@ OTHER_VALUES: dict[str, Any] = {
     "storageSize": "77Gi",
     "storageClass": "another",
     "storageRetention": "Retain",
+    "extraMounts": [{"mountPath": "/mnt/another", "secretName": "another"}],
     "registry": "another.example",
     "prefix": "another",
     "tag": "another",

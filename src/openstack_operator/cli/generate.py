@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args, get_origin
 
 import yaml
 
@@ -88,8 +88,31 @@ def services_index() -> str:
             **{kind.resource.kind: service.name for service in services.SERVICES for kind in service.kinds},
         },
         "owned": {name: found for name, found in owned.items() if found},
+        "overwritable": {
+            kind.resource.kind: files
+            for part in (controlplane.SERVICE, *services.SERVICES)
+            for kind in part.kinds
+            if (files := dict(_overwritable(kind.spec, "spec")))
+        },
     }
     return json.dumps(index, indent=1, ensure_ascii=False) + "\n"
+
+
+def _overwritable(model: type[schema.Model], path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Path of all settings below a model with files that users can overwrite, and their names."""
+    if names := getattr(model, "overwritable", ()):
+        yield path, names
+    for field in model.model_fields.values():
+        is_map = get_origin(field.annotation) is dict
+        for inner in _models(field.annotation):
+            yield from _overwritable(inner, f"{path}.{field.alias}{'.*' if is_map else ''}")
+
+
+def _models(annotation: Any) -> Iterator[type[schema.Model]]:
+    if isinstance(annotation, type) and issubclass(annotation, schema.Model):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models(argument)
 
 
 def product(root: Path) -> Catalogue:

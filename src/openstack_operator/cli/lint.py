@@ -21,6 +21,8 @@ from openstack_operator.kit.custom_config import Finding
 Output = Literal["text", "json", "sarif"]
 STDIN = "-"
 YAML = (".yaml", ".yml", ".json")
+POLICY = "policy.yaml"
+"""A service's rules, where a service is named, and no object of ours."""
 PLAIN = (".conf", ".ini")
 
 
@@ -83,6 +85,14 @@ def _content(name: str, content: bytes, is_yaml: bool, service: str | None, rele
     except UnicodeDecodeError as problem:
         line = content[: problem.start].count(b"\n") + 1
         yield Remark(name, line, Finding("error", "unreadable", "", line, "", "", "is not UTF-8 text"))
+        return
+    if service is not None and Path(name).name == POLICY:
+        # Here: parsing YAML costs plain files nothing.
+        from openstack_operator.kit import policy_text
+
+        known = release or catalogues.index().default_release
+        for finding in policy_text.check(text, service, known, custom_config.LENIENT, field=""):
+            yield Remark(name, finding.line, finding)
         return
     if is_yaml:
         # Here: parsing YAML costs plain files nothing.

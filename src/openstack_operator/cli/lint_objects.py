@@ -1,4 +1,4 @@
-"""The configuration text in our own objects in YAML, for `lint`: each customServiceConfig with its line in the file.
+"""Users' configuration in our own objects in YAML, for `lint`: texts and whole files, each with its line in the file.
 
 Which kind belongs to which service, and which options the operator sets itself, is in `kit/catalogues/services.json`,
 so that nothing of the services is imported.
@@ -6,12 +6,11 @@ so that nothing of the services is imported.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 import yaml
 
-from openstack_operator.kit import catalogues, custom_config
+from openstack_operator.kit import catalogues, custom_config, overwrites, shared_config
 from openstack_operator.kit.custom_config import Finding, Policy
 
 KEY = "customServiceConfig"
@@ -53,19 +52,55 @@ def _object(node: yaml.MappingNode, release: str | None) -> Iterator[tuple[int, 
     if service is None or not isinstance(spec, yaml.MappingNode):
         return
     known = release or _scalar(_fields(spec).get("openstackRelease")) or index.default_release
+    kind = _scalar(fields.get("kind")) or ""
+    for path, files, policy in _files(spec, ("spec",), Policy()):
+        where, one = ".".join((*path, overwrites.FIELD)), service or (path[1] if len(path) > 1 else "")
+        nodes = {str(key.value): (key, value) for key, value in files.value if isinstance(value, yaml.ScalarNode)}
+        texts = {name: value.value for name, (_, value) in nodes.items()}
+        for finding in overwrites.check(texts, index.files(kind, path), one, known, policy, field=where):
+            key, value = nodes[finding.field.removeprefix(f"{where}[").removesuffix("]")]
+            line = value.start_mark.line + 1 + (finding.line if value.style == "|" else 0)
+            yield line if finding.line else key.start_mark.line + 1, finding
     for path, value, policy in _texts(spec, ("spec",), Policy()):
-        # A control plane has a part for each service, by its name.
+        # A control plane has a part for each service, by its name, and a text for all of them.
         one = service or (path[1] if len(path) > 2 else "")
-        policy = dataclasses.replace(policy, owned=index.owned_by(one))
-        for finding in custom_config.check(value.value, one, known, policy, field=".".join(path)):
+        field = ".".join(path)
+        if one:
+            found = custom_config.check(value.value, one, known, policy.of(index.owned_by(one)), field=field)
+        else:
+            used = [name for name in index.services if not _is_disabled(spec, name)]
+            found = shared_config.check(value.value, used, known, policy, index.owned_by, field=field)
+        for finding in found:
             # Only a literal block has a line of its own for each line of the text.
             line = value.start_mark.line + 1 + (finding.line if value.style == "|" else 0)
             yield line, finding
 
 
+def _is_disabled(spec: yaml.MappingNode, service: str) -> bool:
+    part = _fields(spec).get(service)
+    return isinstance(part, yaml.MappingNode) and _scalar(_fields(part).get("enabled")) == "false"
+
+
 def _texts(
     node: yaml.MappingNode, path: tuple[str, ...], policy: Policy
 ) -> Iterator[tuple[tuple[str, ...], yaml.ScalarNode, Policy]]:
+    for where, name, value, judged in _pieces(node, path, policy):
+        if name == KEY and isinstance(value, yaml.ScalarNode):
+            yield (*where, name), value, judged
+
+
+def _files(
+    node: yaml.MappingNode, path: tuple[str, ...], policy: Policy
+) -> Iterator[tuple[tuple[str, ...], yaml.MappingNode, Policy]]:
+    for where, name, value, judged in _pieces(node, path, policy):
+        if name == overwrites.FIELD and isinstance(value, yaml.MappingNode):
+            yield where, value, judged
+
+
+def _pieces(
+    node: yaml.MappingNode, path: tuple[str, ...], policy: Policy
+) -> Iterator[tuple[tuple[str, ...], str, yaml.Node, Policy]]:
+    """Each field with users' configuration: the path of its settings, its name and value, and the policy there."""
     fields = _fields(node)
     declared = fields.get("configPolicy")
     if isinstance(declared, yaml.MappingNode):
@@ -77,10 +112,10 @@ def _texts(
             known=custom_config.known_options(names),
         )
     for key, value in fields.items():
-        if key == KEY and isinstance(value, yaml.ScalarNode):
-            yield (*path, key), value, policy
+        if key in (KEY, overwrites.FIELD):
+            yield path, key, value, policy
         elif isinstance(value, yaml.MappingNode):
-            yield from _texts(value, (*path, key), policy)
+            yield from _pieces(value, (*path, key), policy)
 
 
 def _fields(node: yaml.MappingNode) -> dict[str, yaml.Node]:

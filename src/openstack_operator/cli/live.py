@@ -214,8 +214,9 @@ def _texts(kind: Kind, item: Object) -> Iterator[tuple[str, str, origins.Path]]:
     except pydantic.ValidationError:
         # The operator refuses it as well: nothing of it reaches anything.
         return
-    for field, text, _ in config_validity.texts(spec):
-        yield field, text, tuple(field.split(".")[1:])
+    for piece in config_validity.pieces(spec):
+        if piece.name == config_validity.TEXT:
+            yield piece.path, piece.value, tuple(piece.path.split(".")[1:])
 
 
 def _remainder(path: origins.Path, chain: Sequence[tuple[Kind, Object]], depth: int) -> origins.Path | None:

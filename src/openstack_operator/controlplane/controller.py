@@ -11,8 +11,9 @@ from typing import Any
 
 from openstack_operator.controlplane import resources
 from openstack_operator.controlplane.types import KIND, OpenStackControlPlaneSpec, Phase
-from openstack_operator.kit import credentials, kinds, names, pods, workloads
+from openstack_operator.kit import config_validity, credentials, kinds, levels, names, pods, workloads
 from openstack_operator.kit.service import Service
+from openstack_operator.kit.types import ConfigPolicy
 from openstack_operator.runtime import conditions, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
@@ -47,6 +48,16 @@ async def ensure_accepted(scope: Scope[OpenStackControlPlaneSpec]) -> None:
                 f"OpenStackControlPlane {scope.namespace}/{metadata['name']} is in this namespace already; "
                 "delete one of the two or use another namespace",
             )
+
+
+async def ensure_config_valid(scope: Scope[OpenStackControlPlaneSpec]) -> str | None:
+    """The configuration text for all services can be read, and its values fit the release's options."""
+    spec = scope.spec
+    used = [service.name for service in SERVICES if service.files and resources.is_enabled(service, spec)]
+    policy = spec.config_policy or ConfigPolicy()
+    field = f"spec.{levels.TEXT}"
+    found = config_validity.judge_shared(spec.custom_service_config, used, spec.openstack_release, policy, field=field)
+    return await config_validity.tell(scope, found + await config_validity.shared_secret_findings(scope, used))
 
 
 def ensure_service(service: Service) -> Callable[[Scope[OpenStackControlPlaneSpec]], Awaitable[None]]:
@@ -141,7 +152,15 @@ CONTROLLER = Controller(
     kind=KIND,
     steps=(
         Step("Accepted", ensure_accepted, needs=()),
-        *(Step(condition(service), ensure_service(service), needs=("Accepted",)) for service in SERVICES),
+        Step(config_validity.CONDITION, ensure_config_valid, needs=("Accepted",)),
+        *(
+            Step(
+                condition(service),
+                ensure_service(service),
+                needs=("Accepted", config_validity.CONDITION) if service.files else ("Accepted",),
+            )
+            for service in SERVICES
+        ),
         Step("ClientReady", ensure_client, needs=("Accepted", "KeystoneReady")),
     ),
     owns=(*(service.kinds[0].resource for service in SERVICES), built_in.SECRET, built_in.DEPLOYMENT),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from openstack_operator.kit import kinds, labels, releases, settings, workloads
+from openstack_operator.kit import kinds, labels, levels, releases, settings, shared_config, workloads
 from openstack_operator.kit.service import Service
 from openstack_operator.kit.types import Entry
 from openstack_operator.runtime.client import Object
@@ -51,6 +51,10 @@ def child(service: Service, control_plane: str, spec: OpenStackControlPlaneSpec)
         alias = fields[name].alias if name in fields else None
         if alias and value is not None:
             body.setdefault(alias, value)
+    if service.files:
+        known = spec.config_policy.known_options if spec.config_policy else ()
+        text = shared_config.part(spec.custom_service_config, service.name, spec.openstack_release, known)
+        body |= levels.handed_down(kinds.CONTROL_PLANE, control_plane, spec, text)
     return {"metadata": {"name": service.name, "labels": labels.common(service.name, control_plane)}, "spec": body}
 
 

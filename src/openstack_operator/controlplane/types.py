@@ -11,6 +11,8 @@ from openstack_operator.kit import kinds
 from openstack_operator.kit.types import (
     DEFAULT_RELEASE,
     ConfigPolicy,
+    ConfigSecrets,
+    ConfigText,
     Entry,
     Images,
     PodSettings,
@@ -48,6 +50,12 @@ class OpenStackControlPlaneSpec(Model):
     """Where images come from. Sets images of all services."""
     public_endpoint: PublicEndpoint = PublicEndpoint()
     """How APIs are reached from outside. Sets publicEndpoint of every service that has none of its own."""
+    custom_service_config: ConfigText = ""
+    """oslo.config text for all services: each gets the options that it has, and the services' own text wins over it.
+    Appended to the services' configuration files."""
+    config_secrets: ConfigSecrets = ()
+    """oslo.config text that nobody may see, for all services: each gets the options that it has. Appended to the
+    services' configuration files after customServiceConfig."""
     config_policy: ConfigPolicy | None = None
     """How configuration text is judged. Sets configPolicy of every service that has none of its own."""
     storage_class: ObjectName | None = None

@@ -2,7 +2,7 @@
 
 ``admit`` is the value of ``Kind.admit`` for most kinds; one with rules of its own calls it and adds to it. What a type
 can say alone is a validator of the type, so that the controller refuses the same (condition Ready, InvalidSpec).
-``check_text`` is the one place that judges users' text here.
+``check`` is the one place that judges users' text here.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from openstack_operator.kit import catalogues, config_validity, kinds, quantities
-from openstack_operator.kit.types import ConfigPolicy, Entry, Ref, SecretKeyRef
+from openstack_operator.kit import catalogues, config_validity, kinds, mounts, quantities
+from openstack_operator.kit.config_validity import Piece
+from openstack_operator.kit.types import Entry, ExtraMount, Ref, SecretKeyRef
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.admission import Objects, Problem, Reference, Subject, Verdict
 from openstack_operator.runtime.kinds import Resource
 from openstack_operator.runtime.schema import Model
-
-TEXT = "custom_service_config"
 
 TARGETS: dict[str, Resource] = {
     "database_ref": kinds.MARIADB,
@@ -31,6 +30,14 @@ TARGETS: dict[str, Resource] = {
     "conductor_ref": kinds.NOVA_CONDUCTOR,
 }
 """What a field of this name refers to; ``…_secret_ref`` is a Secret. A test finds a reference that is not here."""
+
+NAMED: dict[str, Resource] = {
+    "storage_class": built_in.STORAGECLASS,
+    "secret_name": built_in.SECRET,
+    "config_map_name": built_in.CONFIGMAP,
+    "claim_name": built_in.PVC,
+}
+"""What a field of this name names by a text alone."""
 
 # Kubernetes lets nobody change these in a volume that exists, so a change is no error and has no effect there.
 _FIXED = {
@@ -60,7 +67,11 @@ def fields(model: Model, path: str = "spec", *, is_enabled: bool = True) -> Iter
         elif isinstance(value, tuple):
             inner = [(f"{where}[{number}]", one) for number, one in enumerate(value)]
         for place, one in inner:
-            if isinstance(one, Model) and not isinstance(one, Ref | SecretKeyRef):
+            if isinstance(one, SecretKeyRef) and isinstance(value, tuple):
+                yield Field(place, name, one, is_enabled)
+            elif isinstance(one, Model) and not isinstance(one, Ref | SecretKeyRef):
+                if isinstance(one, ExtraMount):
+                    yield Field(place, name, one, is_enabled)
                 is_used = is_enabled and (one.enabled if isinstance(one, Entry) else True)
                 yield from fields(one, place, is_enabled=is_used)
 
@@ -68,37 +79,53 @@ def fields(model: Model, path: str = "spec", *, is_enabled: bool = True) -> Iter
 def admit(new: Subject, old: Subject | None, _: Objects) -> Verdict:
     """``runtime.admission.Admit`` of a kind without rules of its own."""
     before = {} if old is None else {field.path: field for field in fields(old.spec)}
-    policies = {path: policy for path, _, policy in config_validity.texts(new.spec)}
+    pieces = {piece.path: piece for piece in config_validity.pieces(new.spec)}
     verdict = Verdict()
     for field in fields(new.spec):
         past = before.get(field.path)
-        if field.name == TEXT and field.value:
-            verdict += _judge_text(new, field, past, policies.get(field.path, ConfigPolicy()))
+        if field.name in (config_validity.TEXT, config_validity.FILES) and field.value:
+            verdict += _judge_text(new, pieces[field.path], past)
         elif field.name in _FIXED and past is not None and _is_changed(field, past):
             verdict += Verdict(warnings=(f"{field.path}: {_FIXED[field.name]}",))
+        elif isinstance(field.value, ExtraMount) and (past is None or past.value != field.value):
+            verdict += _judge_mount(field.path, field.value)
         reference = _reference(field)
         if reference is not None and (past is None or reference != _reference(past)):
             verdict += Verdict(references=(reference,))
     return verdict
 
 
-def _judge_text(subject: Subject, field: Field, past: Field | None, policy: ConfigPolicy) -> Verdict:
-    verdict = check_text(subject, field.path, field.value, policy)
-    if past is None or past.value != field.value:
+def _judge_mount(path: str, mount: ExtraMount) -> Verdict:
+    why = mounts.reserved(mount)
+    return Verdict(errors=(Problem(f"{path}.mountPath", why),)) if why else Verdict()
+
+
+def _judge_text(subject: Subject, piece: Piece, past: Field | None) -> Verdict:
+    verdict = check(subject, piece)
+    if past is None or past.value != piece.value:
         return verdict
     # It stands there already: who changes something else is told, and not kept from it.
     return Verdict(warnings=(*(str(one) for one in verdict.errors), *verdict.warnings))
 
 
-def check_text(subject: Subject, field: str, text: str, policy: ConfigPolicy) -> Verdict:
-    """What is to be said about a user's configuration text in a field of an object; ConfigValid says the same."""
+def check(subject: Subject, piece: Piece) -> Verdict:
+    """What is to be said about a user's configuration in a field of an object; ConfigValid says the same."""
     index = catalogues.index()
-    # A control plane has a part for each service, by its name.
+    release = subject.spec.openstack_release
+    # A control plane has a part for each service, by its name, and a text for all of them.
+    field, policy = piece.path, piece.policy
     service = index.kinds.get(subject.resource.kind) or field.split(".")[1]
-    release, owned = subject.spec.openstack_release, index.owned_by(service)
-    found = config_validity.judge(text, service, release, policy, owned, field=field)
+    if piece.name == config_validity.FILES:
+        found = config_validity.judge_files(piece, service, release)
+    elif service in index.services:
+        found = config_validity.judge(piece.value, service, release, policy, index.owned_by(service), field=field)
+    else:
+        used = [name for name in index.services if getattr(getattr(subject.spec, name), "enabled", True)]
+        found = config_validity.judge_shared(piece.value, used, release, policy, field=field)
     return Verdict(
-        errors=tuple(Problem(field, str(one).removeprefix(f"{field}: ")) for one in found if one.severity == "error"),
+        errors=tuple(
+            Problem(one.field, str(one).removeprefix(f"{one.field}: ")) for one in found if one.severity == "error"
+        ),
         warnings=tuple(str(one) for one in found if one.severity == "warning"),
     )
 
@@ -118,6 +145,6 @@ def _reference(field: Field) -> Reference | None:
         case Ref(name=name):
             resource = built_in.SECRET if field.name.endswith("secret_ref") else TARGETS[field.name]
             return Reference(field.path, resource, name)
-        case str(name) if field.name == "storage_class":
-            return Reference(field.path, built_in.STORAGECLASS, name)
+        case str(name) if field.name in NAMED:
+            return Reference(field.path, NAMED[field.name], name)
     return None

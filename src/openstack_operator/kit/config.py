@@ -5,7 +5,7 @@ ConfigMap ``<instance>-config-data`` has the generated files and the user's text
 A key ``nova.conf.10-generated`` is a part of ``nova.conf``; parts are concatenated in order of their numbers, which is
 a correct merge under oslo.config's rules (the last value of an option wins). Any other key is a whole file.
 
-    10-generated (ConfigMap)  20-secret (Secret)  90-custom… (ConfigMap, the user wins)
+    10-generated (ConfigMap)  20-secret (Secret)  90-custom… (the user wins; texts from Secrets in the Secret)
                  \\               |                /
           init container: merge.sh -> in-memory volume config-data-merged -> main container
 """
@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from openstack_operator.kit import custom_config, ini, labels, names, releases
+from openstack_operator.kit import custom_config, effective, ini, labels, names, overwrites, releases
 from openstack_operator.kit.credentials import encode
 from openstack_operator.kit.types import DEFAULT_RELEASE
 from openstack_operator.runtime import drift, kinds
@@ -49,13 +49,29 @@ done
 """
 
 
+class Text(NamedTuple):
+    """A user's text for a file; ``field`` says where it stands. A secret one is kept in the Secret, and never shown."""
+
+    field: str
+    text: str
+    is_secret: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Custom:
+    """What users add to a file (``levels.custom``): texts, lowest precedence first, and whole files beside it."""
+
+    texts: tuple[Text, ...] = ()
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A configuration file made of rows and users' text (field path and text, lowest precedence first)."""
+    """A configuration file made of rows and what users add."""
 
     name: str
     rows: tuple[ini.Row, ...]
-    custom: tuple[tuple[str, str], ...] = ()
+    custom: Custom = Custom()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,22 +112,31 @@ async def ensure(
     release = releases.load(getattr(scope.spec, "openstack_release", DEFAULT_RELEASE))
     public: dict[str, str] = dict(whole or {})
     secret: dict[str, str] = dict(whole_secret or {})
+    read: dict[str, Any] = {name: effective.lines(text) for name, text in {**public, **secret}.items()}
     for file in files:
-        for field, text in file.custom:
-            custom_config.require(text, field)
-        rendered = ini.render(release.rows(file.rows), scope.spec if model is None else model, scope.facts)
+        for one in file.custom.texts:
+            custom_config.require(one.text, one.field, is_secret=one.is_secret)
+        rows = (*file.rows, *overwrites.rows(file.custom.files, MERGED))
+        rendered = ini.render(release.rows(rows), scope.spec if model is None else model, scope.facts)
         public[f"{file.name}.10-generated"] = rendered.public
         if rendered.secret:
             secret[f"{file.name}.20-secret"] = rendered.secret
-        for number, (field, text) in enumerate(file.custom):
-            if _essence(text):
-                public[f"{file.name}.{90 + number}-custom"] = f"# {field}\n{text}"
+        for number, one in enumerate(file.custom.texts):
+            if effective.lines(one.text):
+                parts = secret if one.is_secret else public
+                parts[f"{file.name}.{90 + number}-custom"] = f"# {one.field}\n{one.text}"
+        for name, text in file.custom.files.items():
+            public[name], read[name] = text, overwrites.content(name, text)
+        # Rows say each option once, under its present name: the catalogue is read where a user's text needs it.
+        texts = [one.text for one in file.custom.texts if effective.lines(one.text)]
+        merged = "\n".join((rendered.public, rendered.secret, *texts))
+        read[file.name] = effective.content(merged, service if texts else "", release.name)
     programs = {"merge.sh": MERGE, **(scripts or {})}
     sources = Sources(
         config_data=names.config_data(instance),
         config_secrets=names.config_secrets(instance),
         scripts=names.scripts(instance),
-        digest=drift.digest([{k: _essence(v) for k, v in one.items()} for one in (public, secret)] + [programs]),
+        digest=drift.digest([read, programs]),
         defaults=defaults,
     )
     tags = labels.common(service, scope.name)
@@ -122,11 +147,6 @@ async def ensure(
         {"metadata": {"name": sources.config_secrets, "labels": tags}, "type": "Opaque", "data": encode(secret)},
     )
     return sources
-
-
-def _essence(text: str) -> list[str]:
-    """The lines that a service reads: a change of comments or blank lines must not restart anything."""
-    return [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith(("#", ";"))]
 
 
 def volumes(sources: Sources) -> list[dict[str, Any]]:

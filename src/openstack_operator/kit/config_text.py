@@ -22,6 +22,8 @@ class Assignment:
     line: int
     continuations: tuple[tuple[int, str], ...] = ()
     """Number and text of each line that continues the value."""
+    text: str = ""
+    """The line itself."""
 
 
 class UnreadableError(ValueError):
@@ -52,12 +54,12 @@ def parse(text: str) -> Parsed:
     assignments: list[Assignment] = []
     sections: list[tuple[str, int]] = []
     section: str | None = None
-    key, line_of_key, value = "", 0, [""]
+    key, line_of_key, value, written = "", 0, [""], ""
     more: list[tuple[int, str]] = []
 
     def flush() -> None:
         assert section is not None  # options before a section were refused
-        assignments.append(Assignment(section, key, "\n".join(value), line_of_key, tuple(more)))
+        assignments.append(Assignment(section, key, "\n".join(value), line_of_key, tuple(more), written))
 
     # Lines end where Python's text files end them, which is how services read a file: not at U+2028 and its like.
     for number, line in enumerate(io.StringIO(text, newline=None), 1):
@@ -86,7 +88,8 @@ def parse(text: str) -> Parsed:
             section = line[1:-1]
             sections.append((section, number))
         elif first not in "#;":
-            key, value, line_of_key, more = *_assignment(line, number, section is not None), number, []
+            key, value = _assignment(line, number, section is not None)
+            line_of_key, written, more = number, line, []
     if key:
         flush()
     return Parsed(tuple(assignments), tuple(sections))

@@ -32,9 +32,15 @@ RULES: Mapping[str, str] = {
     "owned": "The operator sets this option itself; the user's value wins.",
     "swallowed": "An indented line belongs to the option above it.",
     "inline-comment": "There are no comments behind values; the text belongs to the value.",
+    "file-not-allowed": "The service does not read such a file, or it is not one to overwrite.",
+    "unknown-rule": "The release has no such policy rule, and no rule of the file refers to it; it has no effect.",
+    "undefined-rule": "A policy rule refers to one that does not exist, so it refuses everybody.",
+    "cyclic-rule": "A policy rule refers to itself, so every request that it is about fails.",
     "odd-character": "A character that looks like another one, such as a typographic quote or a hard blank.",
 }
 """What each rule finds, for people and for SARIF."""
+
+UNKNOWN = ("unknown-option", "unknown-section")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +57,12 @@ class Finding:
     suggestion: str = ""
 
     def __str__(self) -> str:
-        return f"{self.field}: line {self.line}: {self.message}"
+        where = f"line {self.line}: " if self.line else ""
+        return f"{self.field}: {where}{self.message}"
+
+    def among(self, services: Iterable[str]) -> Finding:
+        """The same finding, with the services that it is about."""
+        return dataclasses.replace(self, message=f"{self.message} [{', '.join(services)}]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +76,19 @@ class Policy:
     """What an override of an option that the operator sets itself means, by section and name."""
     is_secret: bool = False
     """Whether nothing of the text may be shown."""
+
+    @property
+    def severity(self) -> Severity:
+        """Of what the release does not have."""
+        return "error" if self.unknown == "Refuse" else "warning"
+
+    def of(self, owned: Mapping[tuple[str, str], str]) -> Policy:
+        """The same policy for a file in which the operator sets these options."""
+        return dataclasses.replace(self, owned=owned)
+
+    def declares(self, section: str, name: str) -> bool:
+        """Whether an option (section in normal form) is said to be a driver's."""
+        return bool(self.known) and ((section, name) in self.known or (section, "*") in self.known)
 
 
 LENIENT = Policy()
@@ -101,9 +125,9 @@ def refuse(findings: Iterable[Finding]) -> None:
         raise errors.Stalled("InvalidConfig", "; ".join(found))
 
 
-def require(text: str, field: str) -> None:
+def require(text: str, field: str, *, is_secret: bool = False) -> None:
     """Raises ``errors.Stalled`` with field, line and reason for a text that oslo.config cannot read."""
-    refuse(check(text, "", "", field=field))
+    refuse(check(text, "", "", Policy(is_secret=is_secret), field=field))
 
 
 def values(text: str, service: str, release: str) -> dict[tuple[str, str], Any]:
@@ -154,6 +178,13 @@ class Reader:
                 option = option or catalogue.find(template, name)
         return option
 
+    def has(self, one: Assignment) -> bool:
+        """Whether the service has an option of this name, present or former, or may have it: nobody knows what belongs
+        into sections that plug-ins name."""
+        place = (catalogues.normal(one.section), one.key)
+        is_open = place[0] not in self.catalogue.options and place[0].startswith(self.catalogue.prefixes or ("\0",))
+        return is_open or self.option(*place) is not None or place in self.catalogue.former
+
     def effective(self, section: str, name: str, option: Option) -> list[Assignment]:
         """The assignments that count."""
         found: list[Assignment] = []
@@ -163,6 +194,18 @@ class Reader:
                 return here[-1:]
             # As there: values under a former name come first.
             found = here + found
+        return found
+
+    def counted(self) -> dict[tuple[str, str], list[Assignment]]:
+        """The assignments that count, by section and present name; all of those of an option that nobody knows."""
+        found = {}
+        for place in self.places():
+            option = self.option(*place)
+            assert option is not None  # places are those of known options
+            found[place] = self.effective(*place, option)
+        for place, assignments in self._set.items():
+            if self.option(*place) is None and place not in self.catalogue.former:
+                found[place] = assignments
         return found
 
     def value(self, section: str, name: str) -> Any:
@@ -248,7 +291,7 @@ class _Check:
         for one in self._parsed.assignments:
             section = catalogues.normal(one.section)
             yield from self._swallowed(one, section)
-            if self._is_declared(section, one.key):
+            if self._policy.declares(section, one.key):
                 continue
             if section not in self._catalogue.options and not self._is_named(section, one.key):
                 if section not in unknown and not section.startswith(self._catalogue.prefixes or ("\0",)):
@@ -284,10 +327,6 @@ class _Check:
             severity, rule, self._field, line or one.line, one.section, one.key, f"{where} {message}", suggestion
         )
 
-    def _is_declared(self, section: str, name: str) -> bool:
-        known = self._policy.known
-        return bool(known) and ((section, name) in known or (section, "*") in known)
-
     def _is_named(self, section: str, name: str) -> bool:
         """Whether a section is one that the user names: listed where such sections are, or with an option of theirs."""
         named = self._catalogue.named
@@ -320,21 +359,23 @@ class _Check:
                 yield self._say("error", "ill-typed", one, f"{problem}{shown}{hint}", nearest)
 
     def _unknown(self, rule: str, one: Assignment, message: str, suggestion: str) -> Finding:
-        severity: Severity = "error" if self._policy.unknown == "Refuse" else "warning"
         release = f"{self._catalogue.service} {self._catalogue.release}"
         hint = f" (did you mean {suggestion}?)" if suggestion else ""
-        return self._say(severity, rule, one, f"{message} in {release}{hint}", suggestion)
+        if self._policy.is_secret and not suggestion:
+            # What looks like a name may be a piece of a secret that stands in a line of its own.
+            return Finding(
+                self._policy.severity, rule, self._field, one.line, "", "", f"an option {message} in {release}"
+            )
+        return self._say(self._policy.severity, rule, one, f"{message} in {release}{hint}", suggestion)
 
     def _unknown_section(self, one: Assignment) -> Finding:
-        found = _nearest_section(self._catalogue, one.section)
+        found = nearest_section(self._catalogue, one.section)
         return self._unknown(
             "unknown-section", one, "is in a section that does not exist", f"[{found}]" if found else ""
         )
 
     def _unknown_option(self, one: Assignment, section: str) -> Finding:
-        return self._unknown(
-            "unknown-option", one, "does not exist", _nearest_option(self._catalogue, section, one.key)
-        )
+        return self._unknown("unknown-option", one, "does not exist", nearest_option(self._catalogue, section, one.key))
 
     def _former(self, one: Assignment, present: tuple[str, str]) -> Finding:
         name = f"[{self._catalogue.names[present[0]]}] {present[1]}"
@@ -368,7 +409,7 @@ def _nearest_value(kind: catalogues.Type, value: str) -> str:
 
 # Texts with the same mistake are checked again with every pass, and each search takes a millisecond.
 @functools.lru_cache(maxsize=512)
-def _nearest_section(catalogue: Catalogue, section: str) -> str:
+def nearest_section(catalogue: Catalogue, section: str) -> str:
     key = section.strip().lower()
     if key == "default":
         return "DEFAULT"
@@ -379,7 +420,7 @@ def _nearest_section(catalogue: Catalogue, section: str) -> str:
 
 
 @functools.lru_cache(maxsize=512)
-def _nearest_option(catalogue: Catalogue, section: str, name: str) -> str:
+def nearest_option(catalogue: Catalogue, section: str, name: str) -> str:
     here = catalogue.options.get(section, {})
     plain = name.strip().lower().replace("-", "_")
     if plain in here:

@@ -59,7 +59,9 @@ class Service:
 
     def owned(self, kind: Kind, spec: Any, field: str) -> tuple[ini.Row, ...]:
         """The rows of the files that a text is appended to; of all files where it is passed on to other kinds."""
-        own = [file for file in self.files if file.kind is kind and file.field == field]
+        # A service's own text goes to the files of its components too.
+        above = field.rpartition(".")[0] + "."
+        own = [file for file in self.files if file.kind is kind and file.field.startswith(above)]
         if own:
             return tuple(row for file in own for row in file.rows(spec))
         return tuple(row for file in self.files for row in file.rows(file.kind.spec.model_construct()))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+import posixpath
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from openstack_operator.kit import quantities
 from openstack_operator.runtime.kinds import Condition, Status
@@ -90,6 +91,45 @@ class Images(Model):
     """Whole references by image name, such as `nova-api: registry.example/x:1`; they win over the other fields."""
 
 
+def _mount_path(path: str) -> str:
+    if posixpath.normpath(path) != path or path.startswith("//") or path == "/":
+        raise ValueError(f"{path} is no path of a directory or file below /, without . and .. and a / at its end")
+    return path
+
+
+MountPath = Annotated[str, Field(pattern=r"^/[^:\s]+$", max_length=512), AfterValidator(_mount_path)]
+
+
+class ExtraMount(Model):
+    """A Secret, ConfigMap or PersistentVolumeClaim of the same namespace, in the containers of pods."""
+
+    mount_path: MountPath
+    """Path in the containers. Sets mountPath."""
+    secret_name: ObjectName | None = None
+    """metadata.name of a Secret. Sets the volume."""
+    config_map_name: ObjectName | None = None
+    """metadata.name of a ConfigMap. Sets the volume."""
+    claim_name: ObjectName | None = None
+    """metadata.name of a PersistentVolumeClaim. Sets the volume."""
+    sub_path: Annotated[str, Field(pattern=r"^[^/\s.][^\s]*$", max_length=253)] | None = None
+    """One file or directory of the volume instead of all of it; running pods do not see changes of it. Sets subPath."""
+    read_only: bool = True
+    """Whether containers only read; False is for claims. Sets readOnly."""
+    components: Annotated[tuple[Name, ...], Field(max_length=16), K8s(list_type="set")] = ()
+    """Components whose pods get it, by their label app.kubernetes.io/component, such as api or db-sync; all pods with
+    these settings when empty. Sets which pods have the volume."""
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        """Raises ValueError for none or several sources, and for one that Kubernetes lets nobody write to."""
+        sources = [name for name in (self.secret_name, self.config_map_name, self.claim_name) if name]
+        if len(sources) != 1:
+            raise ValueError("needs one of secretName, configMapName and claimName")
+        if not self.read_only and not self.claim_name:
+            raise ValueError("readOnly must be true: only what a claim holds can be written to")
+        return self
+
+
 class PodSettings(Model):
     """Where and how the pods of a workload run."""
 
@@ -103,6 +143,9 @@ class PodSettings(Model):
     """Compute resources. Sets resources of the main container."""
     container_image: Annotated[str, Field(max_length=512)] | None = None
     """Whole reference of the image, instead of the one that `images` gives. Sets image of the containers."""
+    extra_mounts: Annotated[tuple[ExtraMount, ...], Field(max_length=16)] = ()
+    """Further Secrets, ConfigMaps and volumes in the containers, at paths that are not ours. Sets volumes and
+    volumeMounts of the pods."""
 
 
 class Workload(PodSettings):
@@ -116,7 +159,8 @@ class ConfigPolicy(Model):
     """How users' configuration text is judged."""
 
     unknown_options: Literal["Warn", "Refuse"] = "Warn"
-    """What happens to options and sections that the release does not have. Sets whether ConfigValid is False."""
+    """What happens to options, sections and policy rules that the release does not have. Sets whether ConfigValid is
+    False."""
     known_options: Annotated[
         tuple[Annotated[str, Field(pattern=r"^[^/]+/[^/]+$", max_length=253)], ...], Field(max_length=256)
     ] = ()
@@ -124,13 +168,57 @@ class ConfigPolicy(Model):
     configuration text takes for known."""
 
 
+class ConfigSecret(SecretKeyRef):
+    """Configuration text in a Secret of the same namespace that the user made."""
+
+    key: DataKey
+    """Key in the Secret's data. Its value is oslo.config text, which is never shown."""
+
+
+Overwrites = Annotated[dict[str, ConfigText], Field(max_length=8)]
+"""Texts by names of files."""
+
+ConfigSecrets = Annotated[tuple[ConfigSecret, ...], Field(max_length=16)]
+
+
 class Configurable(Model):
     """Something that runs an OpenStack process."""
 
     custom_service_config: ConfigText = ""
     """oslo.config text that wins over everything generated. Appended to the service's configuration file."""
+    config_secrets: ConfigSecrets = ()
+    """oslo.config text that nobody may see, such as the password of a backend. Appended to the service's configuration
+    file in this order, after customServiceConfig."""
+    default_config_overwrite: Overwrites = {}
+    """Whole files by name, in the place of the service's own: `policy.yaml`, `logging.conf`, and the paste file of an
+    API that has one. Sets the file beside the configuration file, [oslo_policy] policy_file and [DEFAULT]
+    log_config_append."""
     config_policy: ConfigPolicy | None = None
     """How the text here and below is judged; absent, what stands above holds. Sets the condition ConfigValid."""
+
+    overwritable: ClassVar[tuple[str, ...]] = ("logging.conf", "policy.yaml")
+    """Files that the processes read."""
+
+
+class ConfigLevel(Model):
+    """Configuration text of an object above."""
+
+    origin: Annotated[str, Field(min_length=1, max_length=512)]
+    """Field and object that it stands in. Sets the comment above the text in the file."""
+    text: ConfigText = ""
+    """oslo.config text. Appended to the service's configuration files, before the object's own text."""
+    secrets: ConfigSecrets = ()
+    """oslo.config text in Secrets. Appended after `text`."""
+    shared: bool = False
+    """Whether it is for all services of a cloud. Sets that only options that the service has are taken from Secrets."""
+
+
+class Inheriting(Model):
+    """What an object takes over from those above it."""
+
+    inherited_config: Annotated[tuple[ConfigLevel, ...], Field(max_length=3)] = ()
+    """Configuration text of the objects above, lowest precedence first; they write it, and the object's own text wins
+    over it. Appended to the service's configuration files."""
 
 
 class DatabaseCredentials(Model):
@@ -202,7 +290,7 @@ class ServiceTemplate(Configurable, Workload):
     plane's setting holds."""
 
 
-class ServiceInstance(Instance):
+class ServiceInstance(Instance, Inheriting):
     """What the control plane tells an API service's object."""
 
     region: Annotated[str, Field(min_length=1, max_length=255)] = "RegionOne"

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import config, labels, pods, quantities, storage
+from openstack_operator.kit import config, labels, mounts, pods, quantities, storage
 from openstack_operator.kit.kinds import DOMAIN
 from openstack_operator.kit.types import PodSettings, Storage
 from openstack_operator.runtime import errors, kinds
@@ -96,13 +96,14 @@ def selector(pod: Pod) -> dict[str, str]:
 
 def template(pod: Pod) -> dict[str, Any]:
     """The pod template."""
-    scratch = [{"name": f"scratch-{i}", "emptyDir": {}} for i, _ in enumerate(pod.writable)]
-    scratch_mounts = [{"name": f"scratch-{i}", "mountPath": path} for i, path in enumerate(pod.writable)]
+    scratch = [{"name": f"{mounts.SCRATCH}{i}", "emptyDir": {}} for i, _ in enumerate(pod.writable)]
+    scratch_mounts = [{"name": f"{mounts.SCRATCH}{i}", "mountPath": path} for i, path in enumerate(pod.writable)]
     sources = pod.sources
     init = [_container(pod, one, scratch_mounts, main=False) for one in pod.init]
     if sources is not None:
         security = _security(pod, None)
         init.insert(0, config.init_container(sources, pod.image, security))
+    extra = mounts.chosen(pod.settings.extra_mounts, pod.component)
     spec: dict[str, Any] = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -111,6 +112,9 @@ def template(pod: Pod) -> dict[str, Any]:
         "containers": [_container(pod, one, scratch_mounts, main=True) for one in pod.containers],
         "volumes": [*(config.volumes(sources) if sources else []), *scratch, *(dict(one) for one in pod.volumes)],
     }
+    for container in spec["containers"]:
+        container["volumeMounts"] += mounts.add(extra, container["volumeMounts"], f"{pod.instance} {pod.component}")
+    spec["volumes"] += mounts.volumes(extra)
     if init:
         spec["initContainers"] = init
     if pod.host_network:

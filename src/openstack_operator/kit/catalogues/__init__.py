@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import lzma
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -98,6 +98,21 @@ class Index(msgspec.Struct, frozen=True):
     """Service by kind; empty for a kind that has a part for each service."""
     owned: dict[str, dict[str, str]]
     """What overriding an option means that the operator sets itself: by service, and by section and option."""
+    overwritable: dict[str, dict[str, tuple[str, ...]]]
+    """Files that users can overwrite: by kind, and by the path of the settings, in which * is any name."""
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """Those that users' text can be for."""
+        return tuple(sorted(self.owned))
+
+    def files(self, kind: str, path: Sequence[str]) -> tuple[str, ...]:
+        """Files that can be overwritten by a field of a kind, whose path this is, without its own name."""
+        for place, names in self.overwritable.get(kind, {}).items():
+            parts = place.split(".")
+            if len(parts) == len(path) and all(one in ("*", two) for one, two in zip(parts, path, strict=True)):
+                return names
+        return ()
 
     def owned_by(self, service: str) -> dict[tuple[str, str], str]:
         found = {}

@@ -16,6 +16,7 @@ from openstack_operator.kit import (
     config,
     jobs,
     kinds,
+    levels,
     names,
     pods,
     storage,
@@ -41,7 +42,7 @@ API = api_service.RegisteredService(
 async def ensure_config(scope: Scope[GlanceSpec]) -> None:
     """The configuration is valid and written."""
     scope.facts["url.self"] = resources.self_url(scope.name, scope.namespace)
-    custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    custom = levels.custom(scope)
     scope.facts["sources"] = await config.ensure(
         scope,
         resources.SERVICE,

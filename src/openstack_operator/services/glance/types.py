@@ -25,6 +25,8 @@ ImportMethod = Literal["glance-direct", "web-download"]
 class GlanceTemplate(ServiceTemplate, Storage):
     """An image service."""
 
+    overwritable: ClassVar[tuple[str, ...]] = ("glance-api-paste.ini", "logging.conf", "policy.yaml")
+
     credentials: IdentityCredentials = IdentityCredentials()
     """Passwords that the user brings. Sets the service's Secrets."""
     storage_type: StorageType = "pvc"

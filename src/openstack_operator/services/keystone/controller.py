@@ -12,6 +12,7 @@ from openstack_operator.kit import (
     jobs,
     kinds,
     labels,
+    levels,
     names,
     pods,
     verified,
@@ -68,7 +69,7 @@ async def _ensure_keys(scope: Scope[KeystoneSpec], secret: str) -> None:
 
 async def ensure_config(scope: Scope[KeystoneSpec]) -> None:
     """The configuration is valid and written."""
-    custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    custom = levels.custom(scope)
     scope.facts["sources"] = await config.ensure(
         scope,
         resources.SERVICE,

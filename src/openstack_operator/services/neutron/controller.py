@@ -17,6 +17,7 @@ from openstack_operator.kit import (
     credentials,
     jobs,
     kinds,
+    levels,
     messaging,
     pods,
     releases,
@@ -76,7 +77,7 @@ async def ensure_config(scope: Scope[NeutronSpec]) -> None:
     ):
         if fact not in scope.facts:
             raise errors.Waiting("NoURL", f"{kind.kind} {scope.namespace}/{ref.name} is not known yet")
-    custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    custom = levels.custom(scope)
     release = releases.load(scope.spec.openstack_release)
     scope.facts["sources"] = await config.ensure(
         scope,
@@ -106,7 +107,7 @@ async def ensure_workers(scope: Scope[NeutronSpec]) -> None:
 
 async def ensure_agent_config(scope: Scope[NeutronSpec]) -> None:
     """The agent's configuration is valid and written."""
-    custom = (("spec.agent.customServiceConfig", scope.spec.agent.custom_service_config),)
+    custom = levels.custom(scope, "agent")
     scope.facts["agent.sources"] = await config.ensure(
         scope,
         resources.SERVICE,

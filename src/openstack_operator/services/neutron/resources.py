@@ -65,6 +65,8 @@ def _pod(
         tolerations=spec.tolerations,
         topology_spread_constraints=spec.topology_spread_constraints,
     )
+    if own is not spec:
+        own = own.model_copy(update={"extra_mounts": (*spec.extra_mounts, *own.extra_mounts)})
     if not own.container_image:
         own = own.model_copy(update={"container_image": spec.container_image})
     return SERVER.pod(instance, spec, component, container, own=own, sources=sources, writable=WRITABLE)

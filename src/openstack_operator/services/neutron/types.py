@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -52,12 +52,16 @@ VlanRange = Annotated[
 class NeutronAgent(PodSettings, Configurable):
     """The agent on every node that runs guests: it gives them their metadata."""
 
+    overwritable: ClassVar[tuple[str, ...]] = ("logging.conf",)
+
     node_selector: Labels = {"openstack.k8s.io/compute": "true"}
     """Nodes that run guests; they need a chassis of the OVN network. Sets nodeSelector of the DaemonSet."""
 
 
 class NeutronTemplate(ServiceTemplate):
     """A network service."""
+
+    overwritable: ClassVar[tuple[str, ...]] = ("api-paste.ini", "logging.conf", "policy.yaml")
 
     credentials: Credentials = Credentials()
     """Passwords that the user brings. Sets the service's Secrets."""

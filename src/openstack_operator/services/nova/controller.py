@@ -12,6 +12,7 @@ from openstack_operator.kit import (
     identity,
     jobs,
     kinds,
+    levels,
     messaging,
     names,
     pods,
@@ -105,7 +106,8 @@ async def ensure_config(scope: Scope[NovaSpec]) -> None:
     if any(fact not in scope.facts for fact in wanted):
         # The Job writes down where the message bus will be; that it is there already is not needed.
         raise errors.Waiting("NoMessaging", "waits for the Secrets of the message bus (MessagingReady)")
-    custom = (("spec.customServiceConfig", spec.custom_service_config),)
+    # Of the files beside it the Job reads none.
+    custom = config.Custom(levels.texts(scope))
     cells = [config.File(files.cell_file(cell), files.cell_rows(cell), custom) for cell in sorted(spec.cell_templates)]
     scope.facts["sources"] = await config.ensure(
         scope,
@@ -137,7 +139,7 @@ def _process(scope: Scope[NovaSpec], part: Any, *skipped: str) -> dict[str, Any]
     """The spec of a part that works for all cells."""
     return (
         resources.process(scope.spec, scope.facts, names.messaging_secret(scope.name))
-        | resources.part(scope.spec, part, *skipped)
+        | resources.part(scope.name, scope.spec, part, *skipped)
         | {
             "apiDatabaseSecretRef": {"name": removal.database_secret(scope.name, "api")},
             "cellDatabaseSecretRef": {"name": removal.database_secret(scope.name, "cell0")},
@@ -214,7 +216,7 @@ async def ensure_cells(scope: Scope[NovaSpec]) -> str | None:
     for cell, template in sorted(spec.cell_templates.items()):
         body = (
             resources.process(spec, scope.facts, removal.messaging_secret(scope.name, cell))
-            | resources.cell(spec, template)
+            | resources.cell(scope.name, spec, template)
             | {
                 "cellName": cell,
                 "cellDatabaseSecretRef": {"name": removal.database_secret(scope.name, cell)},

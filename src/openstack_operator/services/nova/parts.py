@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from openstack_operator.kit.types import Configurable, Instance, PodSettings, Ref, Status
+from openstack_operator.kit.types import Configurable, Inheriting, Instance, PodSettings, Ref, Status
 from openstack_operator.runtime.schema import Model, Replicas
 
 URL = Annotated[str, Field(pattern=r"^https?://", max_length=512)]
@@ -41,7 +41,7 @@ class DaemonTemplate(PartTemplate, ShutdownSettings):
     """One of Nova's processes without an API."""
 
 
-class Process(Instance):
+class Process(Instance, Inheriting):
     """What every process of Nova needs to know."""
 
     region: Annotated[str, Field(min_length=1, max_length=255)] = "RegionOne"

@@ -24,7 +24,18 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from openstack_operator.kit import config, credentials, database, jobs, kinds, labels, messaging, names, workloads
+from openstack_operator.kit import (
+    config,
+    credentials,
+    database,
+    jobs,
+    kinds,
+    labels,
+    levels,
+    messaging,
+    names,
+    workloads,
+)
 from openstack_operator.runtime import conditions, drift, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
@@ -152,7 +163,7 @@ async def _unmap(scope: Scope[NovaSpec], cell: str) -> None:
 
 async def _run(scope: Scope[NovaSpec], cell: str, mode: str, *own_hosts: str) -> None:
     """Runs the Job until it says that nothing is left; raises for what it found."""
-    custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    custom = config.Custom(levels.texts(scope))
     sources = await config.ensure(
         scope,
         resources.SERVICE,

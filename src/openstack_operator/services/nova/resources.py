@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from openstack_operator.kit import config, kinds, releases, settings, workloads
+from openstack_operator.kit import config, kinds, levels, releases, settings, workloads
 from openstack_operator.kit.types import Instance, PodSettings
 from openstack_operator.runtime import drift
 from openstack_operator.runtime.schema import Model
@@ -149,29 +149,23 @@ def explicit(template: Model, *skipped: str) -> dict[str, Any]:
     )
 
 
-def part(spec: NovaSpec, template: PartTemplate, *skipped: str) -> dict[str, Any]:
+def part(nova: str, spec: NovaSpec, template: PartTemplate, *skipped: str) -> dict[str, Any]:
     """A part of the Nova in its child's spec: the Nova's own values where the part's template has none."""
     body = explicit(template, *skipped)
     if template.replicas is None:
         body["replicas"] = spec.replicas
-    return policy(spec) | body | custom(spec.custom_service_config, template.custom_service_config)
+    return policy(spec) | body | levels.handed_down(kinds.NOVA, nova, spec) | levels.files(spec, template)
 
 
-def cell(spec: NovaSpec, template: CellTemplate) -> dict[str, Any]:
+def cell(nova: str, spec: NovaSpec, template: CellTemplate) -> dict[str, Any]:
     """A cell of the Nova in its object's spec."""
     body = explicit(template, "database_ref", "messaging_ref") | {"replicas": spec.replicas}
     if spec.public_endpoint is not None:
         body["publicEndpoint"] = explicit(spec.public_endpoint)
-    return policy(spec) | body | custom(spec.custom_service_config)
+    return policy(spec) | body | levels.handed_down(kinds.NOVA, nova, spec) | levels.files(spec, template)
 
 
 def policy(spec: Model) -> dict[str, Any]:
     """How users' text is judged, for a child whose own template does not say."""
     own = getattr(spec, "config_policy", None)
     return {} if own is None else {"configPolicy": own.model_dump(mode="json", by_alias=True)}
-
-
-def custom(*texts: str) -> dict[str, str]:
-    """Users' text, lowest precedence first: concatenation is how oslo.config merges."""
-    text = "\n".join(text for text in texts if text)
-    return {"customServiceConfig": text} if text else {}

@@ -36,6 +36,8 @@ RESERVED = Rule(
 class NovaTemplate(Configurable):
     """A compute service."""
 
+    overwritable: ClassVar[tuple[str, ...]] = ("api-paste.ini", "logging.conf", "policy.yaml")
+
     cel_rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "!has(self.forcedCellRemovals) || !has(self.cellTemplates) || "

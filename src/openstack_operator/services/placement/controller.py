@@ -10,7 +10,7 @@ Keystone's URLs are enough to start; that it serves is needed for the registrati
 
 from __future__ import annotations
 
-from openstack_operator.kit import api_service, commands, config, jobs, kinds, pods, watches, wsgi
+from openstack_operator.kit import api_service, commands, config, jobs, kinds, levels, pods, watches, wsgi
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
 from openstack_operator.services.placement import config as files
@@ -28,7 +28,7 @@ API = api_service.RegisteredService(
 
 async def ensure_config(scope: Scope[PlacementSpec]) -> None:
     """The configuration is valid and written."""
-    custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    custom = levels.custom(scope)
     scope.facts["sources"] = await config.ensure(
         scope,
         resources.SERVICE,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import PublicEndpoint, Ref, ServiceStatus
 from openstack_operator.runtime.kinds import Column, Kind
@@ -11,6 +13,8 @@ from openstack_operator.services.nova.parts import PartTemplate, Process, Regist
 
 class APITemplate(PartTemplate):
     """The compute API."""
+
+    overwritable: ClassVar[tuple[str, ...]] = ("api-paste.ini", "logging.conf", "policy.yaml")
 
     public_endpoint: PublicEndpoint | None = None
     """How the API is reached from outside. Sets the public Service and the public URL in Keystone; absent,

@@ -17,7 +17,9 @@ from openstack_operator.services.nova.cell.types import KIND, NovaCellSpec
 async def ensure_conductor(scope: Scope[NovaCellSpec]) -> None:
     """The cell's conductor works."""
     name = children.name(scope.name, "conductor")
-    item = await children.ensure(scope, kinds.NOVA_CONDUCTOR, name, "conductor", resources.conductor(scope.spec))
+    item = await children.ensure(
+        scope, kinds.NOVA_CONDUCTOR, name, "conductor", resources.conductor(scope.name, scope.spec)
+    )
     children.require_ready(scope, kinds.NOVA_CONDUCTOR, item)
 
 
@@ -27,7 +29,9 @@ async def ensure_metadata(scope: Scope[NovaCellSpec]) -> str | None:
     if not scope.spec.metadata.enabled:
         await scope.delete(kinds.NOVA_METADATA, name)
         return "spec.metadata.enabled is false: the Nova's metadata service serves the cell"
-    item = await children.ensure(scope, kinds.NOVA_METADATA, name, "metadata", resources.metadata(scope.spec))
+    item = await children.ensure(
+        scope, kinds.NOVA_METADATA, name, "metadata", resources.metadata(scope.name, scope.spec)
+    )
     children.require_ready(scope, kinds.NOVA_METADATA, item)
     return None
 
@@ -39,7 +43,9 @@ async def ensure_novncproxy(scope: Scope[NovaCellSpec]) -> str | None:
     if not scope.spec.novncproxy.enabled:
         await scope.delete(kinds.NOVA_NOVNCPROXY, name)
         return "spec.novncproxy.enabled is false"
-    item = await children.ensure(scope, kinds.NOVA_NOVNCPROXY, name, "novncproxy", resources.novncproxy(scope.spec))
+    item = await children.ensure(
+        scope, kinds.NOVA_NOVNCPROXY, name, "novncproxy", resources.novncproxy(scope.name, scope.spec)
+    )
     url = item.get("status", {}).get("publicUrl") or ""
     scope.facts["console.url"] = scope.status["consoleUrl"] = url
     children.require_ready(scope, kinds.NOVA_NOVNCPROXY, item)
@@ -54,7 +60,7 @@ async def ensure_computes(scope: Scope[NovaCellSpec]) -> str | None:
     url = scope.facts["console.url"]
     items = {}
     for group in sorted(scope.spec.computes):
-        body = resources.compute(scope.spec, group, conductor, url)
+        body = resources.compute(scope.name, scope.spec, group, conductor, url)
         name = children.name(scope.name, group)
         items[name] = await children.ensure(scope, kinds.NOVA_COMPUTE, name, "compute", body)
     await scope.prune(kinds.NOVA_COMPUTE, items)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated, ClassVar, cast
 
 from pydantic import Field
 
 from openstack_operator.kit import admission, kinds, names
-from openstack_operator.kit.types import ConfigPolicy, ConfigText, PublicEndpoint, Ref, Status
+from openstack_operator.kit.types import (
+    ConfigPolicy,
+    ConfigSecrets,
+    ConfigText,
+    Configurable,
+    PublicEndpoint,
+    Ref,
+    Status,
+)
 from openstack_operator.runtime.kinds import Column, Kind
-from openstack_operator.runtime.schema import IMMUTABLE, K8s, Model, Replicas, Rule
+from openstack_operator.runtime.schema import IMMUTABLE, K8s, Replicas, Rule
 from openstack_operator.services.nova.compute.types import ComputeTemplate
 from openstack_operator.services.nova.conductor.types import ConductorTemplate
 from openstack_operator.services.nova.metadata.types import CellMetadataTemplate
@@ -27,9 +35,16 @@ RESERVED_GROUPS = Rule(
 )
 
 
-class CellParts(Model):
+class CellParts(Configurable):
     """What a cell consists of."""
 
+    custom_service_config: ConfigText = ""
+    """oslo.config text for all parts of the cell; the parts' own text wins over it. Appended to nova.conf."""
+    config_secrets: ConfigSecrets = ()
+    """oslo.config text that nobody may see, for all parts of the cell. Appended to nova.conf after
+    customServiceConfig."""
+    config_policy: ConfigPolicy | None = None
+    """How the text here and below is judged. Sets configPolicy of the parts that have none of their own."""
     conductor: ConductorTemplate = ConductorTemplate()
     """The conductor of the cell. Sets the NovaConductor."""
     novncproxy: NoVNCProxyTemplate = NoVNCProxyTemplate()
@@ -40,6 +55,8 @@ class CellParts(Model):
         dict[str, ComputeTemplate], Field(max_length=16, validate_default=True), K8s(cel=(KEYS, RESERVED_GROUPS))
     ] = cast("dict[str, ComputeTemplate]", {"compute": {}})
     """Groups of compute nodes by name. Sets one NovaCompute each."""
+
+    overwritable: ClassVar[tuple[str, ...]] = ("api-paste.ini", "logging.conf", "policy.yaml")
 
 
 class CellTemplate(CellParts):
@@ -58,10 +75,6 @@ class NovaCellSpec(CellParts, Process):
     """Name of the cell in Nova, which cannot be changed. Sets the column Cell."""
     replicas: Replicas = 1
     """Number of pods of each part whose own template says nothing. Sets replicas of the parts."""
-    custom_service_config: ConfigText = ""
-    """oslo.config text for all parts of the cell; the parts' own text wins over it. Appended to nova.conf."""
-    config_policy: ConfigPolicy | None = None
-    """How the text here and below is judged. Sets configPolicy of the parts that have none of their own."""
     public_endpoint: PublicEndpoint | None = None
     """How the cell's proxy is reached from outside where its template says nothing. Sets the public Service."""
     cell_database_secret_ref: Ref

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from openstack_operator.kit import config, kinds, labels, pods, watches, workloads
+from openstack_operator.kit import config, kinds, labels, levels, pods, watches, workloads
 from openstack_operator.runtime import conditions, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
@@ -69,7 +69,7 @@ async def observe_connections(scope: Scope[NovaComputeSpec]) -> None:
 
 async def ensure_config(scope: Scope[NovaComputeSpec]) -> None:
     """The configuration is valid and written."""
-    custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    custom = levels.custom(scope)
     if scope.spec.driver == "Fake":
         scope.facts["sources"] = await config.ensure(
             scope,

@@ -141,7 +141,7 @@ def cleanup_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
         owner_kind=kinds.NOVA_COMPUTE.kind,
         image=_image(spec, "nova-libvirt", spec.libvirt_container_image),
         user=None,
-        settings=spec.model_copy(update={"resources": type(spec.resources)()}),
+        settings=spec.model_copy(update={"resources": type(spec.resources)(), "extra_mounts": ()}),
         sources=sources,
         containers=(container,),
         volumes=(

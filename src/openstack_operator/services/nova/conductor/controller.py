@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import config, kinds, pods, workloads
+from openstack_operator.kit import config, kinds, levels, pods, workloads
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
 from openstack_operator.services.nova import connections
@@ -21,7 +21,7 @@ async def observe_connections(scope: Scope[NovaConductorSpec]) -> None:
 
 async def ensure_config(scope: Scope[NovaConductorSpec]) -> None:
     """The configuration is valid and written."""
-    custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    custom = levels.custom(scope)
     file = config.File("nova.conf", files.choose(scope.spec), custom)
     scope.facts["sources"] = await config.ensure(scope, "nova", [file])
 

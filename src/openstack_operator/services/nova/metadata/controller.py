@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import config, kinds, names, pods, workloads, wsgi
+from openstack_operator.kit import config, kinds, levels, names, pods, workloads, wsgi
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
 from openstack_operator.services.nova import connections
@@ -31,7 +31,7 @@ async def observe_connections(scope: Scope[NovaMetadataSpec]) -> None:
 
 async def ensure_config(scope: Scope[NovaMetadataSpec]) -> None:
     """The configuration is valid and written."""
-    custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    custom = levels.custom(scope)
     scope.facts["sources"] = await config.ensure(
         scope,
         "nova",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import Ref
 from openstack_operator.runtime.kinds import Column, Kind
@@ -11,6 +13,8 @@ from openstack_operator.services.nova.parts import PartStatus, PartTemplate, Pro
 
 class MetadataTemplate(PartTemplate):
     """The metadata service for all cells."""
+
+    overwritable: ClassVar[tuple[str, ...]] = ("api-paste.ini", "logging.conf", "policy.yaml")
 
     enabled: bool = True
     """Whether there is one metadata service for all cells. False deletes its object."""
@@ -26,6 +30,8 @@ class CellMetadataTemplate(MetadataTemplate):
 
 class NovaMetadataSpec(PartTemplate, Process):
     """A metadata service and what it connects to."""
+
+    overwritable: ClassVar[tuple[str, ...]] = MetadataTemplate.overwritable
 
     replicas: Replicas = 1
     """Number of pods. Sets replicas of the Deployment."""

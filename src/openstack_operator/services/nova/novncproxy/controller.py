@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import api_service, config, kinds, pods
+from openstack_operator.kit import api_service, config, kinds, levels, pods
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
 from openstack_operator.services.nova import connections
@@ -28,7 +28,7 @@ async def observe_connections(scope: Scope[NovaNoVNCProxySpec]) -> None:
 
 async def ensure_config(scope: Scope[NovaNoVNCProxySpec]) -> None:
     """The configuration is valid and written."""
-    custom = (("spec.customServiceConfig", scope.spec.custom_service_config),)
+    custom = levels.custom(scope)
     scope.facts["sources"] = await config.ensure(scope, "nova", [config.File("nova.conf", files.ROWS, custom)])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import PublicEndpoint, Ref, ServiceStatus
 from openstack_operator.runtime.kinds import Column, Kind
@@ -11,6 +13,8 @@ from openstack_operator.services.nova.parts import PartTemplate, Process
 
 class NoVNCProxyTemplate(PartTemplate):
     """The proxy for consoles in the browser."""
+
+    overwritable: ClassVar[tuple[str, ...]] = ("logging.conf",)
 
     enabled: bool = True
     """Whether servers of the cell have consoles in the browser. Sets [vnc] enabled on the cell's computes; False
@@ -22,6 +26,8 @@ class NoVNCProxyTemplate(PartTemplate):
 
 class NovaNoVNCProxySpec(PartTemplate, Process):
     """A proxy for consoles and what it connects to."""
+
+    overwritable: ClassVar[tuple[str, ...]] = NoVNCProxyTemplate.overwritable
 
     replicas: Replicas = 1
     """Number of pods. Sets replicas of the Deployment."""

@@ -123,9 +123,13 @@ def test_a_part_takes_the_novas_values_where_it_has_none() -> None:
     nova = NovaSpec.model_validate(
         {"replicas": 2, "customServiceConfig": "[a]\nb=1", "api": {"customServiceConfig": "[a]\nb=2"}}
     )
-    assert resources.part(nova, nova.api) == {"replicas": 2, "customServiceConfig": "[a]\nb=1\n[a]\nb=2"}
+    assert resources.part("nova", nova, nova.api) == {
+        "replicas": 2,
+        "customServiceConfig": "[a]\nb=2",
+        "inheritedConfig": [{"origin": "spec.customServiceConfig of Nova nova", "text": "[a]\nb=1"}],
+    }
     nova = NovaSpec.model_validate({"replicas": 2, "scheduler": {"replicas": 0, "shutdownSeconds": 9}})
-    assert resources.part(nova, nova.scheduler) == {"replicas": 0, "shutdownSeconds": 9}
+    assert resources.part("nova", nova, nova.scheduler) == {"replicas": 0, "shutdownSeconds": 9}
 
 
 def test_the_specs_of_a_cells_parts_are_valid() -> None:
@@ -138,13 +142,13 @@ def test_the_specs_of_a_cells_parts_are_valid() -> None:
             "novaRef": {"name": "nova"},
         }
     )
-    found = NovaConductorSpec.model_validate(cell.conductor(spec))
+    found = NovaConductorSpec.model_validate(cell.conductor("cell", spec))
     assert (found.replicas, found.api_database_secret_ref) == (3, None)
-    assert NovaMetadataSpec.model_validate(cell.metadata(spec)).metadata_secret_ref.name == "neutron-metadata"
-    proxy = NovaNoVNCProxySpec.model_validate(cell.novncproxy(spec))
+    assert NovaMetadataSpec.model_validate(cell.metadata("cell", spec)).metadata_secret_ref.name == "neutron-metadata"
+    proxy = NovaNoVNCProxySpec.model_validate(cell.novncproxy("cell", spec))
     assert proxy.public_endpoint is not None
     assert (proxy.public_endpoint.host, proxy.public_endpoint.node_port) == ("cloud.example", None)
-    group = NovaComputeSpec.model_validate(cell.compute(spec, "compute", "c", "http://h/vnc_lite.html"))
+    group = NovaComputeSpec.model_validate(cell.compute("cell", spec, "compute", "c", "http://h/vnc_lite.html"))
     assert (group.virt_type, group.node_selector) == ("QEMU", {"a": "b"})
     assert group.conductor_ref is not None
     assert group.conductor_ref.name == "c"
