@@ -45,7 +45,11 @@ def test_the_graph_of_a_cloud_that_is_ready_blocks_nowhere(cloud: Cloud) -> None
 def test_every_hop_of_an_option_of_every_service_agrees_down_to_its_processes(cloud: Cloud, service: Service) -> None:
     # The first row of each service that is a secret, and the first that is none.
     for is_secret in (True, False):
-        one = next(one for one in origins.settings(service) if one.row.secret is is_secret)
+        one = next((one for one in origins.settings(service) if one.row.secret is is_secret), None)
+        if one is None:
+            # Keystone's URL has no password in it.
+            assert (service.name, is_secret) == ("keystone", True)
+            continue
         found, code = followed(cloud, service.name, f"{one.row.section}.{one.row.option}")
         assert code == trace.AGREED, json.dumps(found, indent=1)
         hops = [hop for way in found["ways"] for pod in way["pods"] for hop in pod["hops"]]

@@ -50,11 +50,15 @@ class Named:
 
 
 def run(
-    name: str, kubeconfig: str | None, namespace: str | None, release: str, *, is_offline: bool, as_json: bool
+    name: str, kubeconfig: str | None, namespace: str | None, release: str | None, *, is_offline: bool, as_json: bool
 ) -> str:
-    """The answer. Raises ``errors.OperatorError`` with the nearest name for one that does not exist."""
-    asked = parse(name, release)
-    snapshot, why = (None, "") if is_offline else look(kubeconfig, namespace, asked)
+    """The answer. Without a ``release`` it is that of the cluster's objects. Raises ``errors.OperatorError`` with the
+    nearest name for one that does not exist."""
+    service = _service(name.partition(".")[0])
+    snapshot, why = (None, "") if is_offline or service is None else look(kubeconfig, namespace, service)
+    if release is None and service is not None and snapshot is not None:
+        release = snapshot.release(service.name)
+    asked = parse(name, release or catalogues.index().default_release)
     report = option_report(asked, snapshot) if isinstance(asked, Named) else field_report(asked, snapshot)
     if why:
         report["cluster"] = why
@@ -64,14 +68,12 @@ def run(
     return "".join(f"{line}\n" for line in lines)
 
 
-def look(kubeconfig: str | None, namespace: str | None, asked: Named | Place) -> tuple[live.Snapshot | None, str]:
+def look(kubeconfig: str | None, namespace: str | None, service: Service) -> tuple[live.Snapshot | None, str]:
     """What is in the cluster, or why that is not known: without one the answer has what rows and catalogue say."""
-    kind = asked.service.kinds[0] if isinstance(asked, Named) else asked.kind
-    service = origins.SERVICE_OF[kind.resource.kind].name
 
     async def read() -> live.Snapshot:
         async with client.Client(client.Config.load(kubeconfig), status.FIELD_MANAGER) as api:
-            return await live.observe(api, service, namespace)
+            return await live.observe(api, service.name, namespace)
 
     try:
         return asyncio.run(read()), ""
@@ -90,10 +92,20 @@ def parse(name: str, release: str) -> Named | Place:
     return parse_option(first, rest, release)
 
 
+def _kinds() -> dict[str, Kind]:
+    """Kinds by the names that people give them."""
+    found = {kind.resource.kind.lower(): kind for kind in origins.KINDS.values()}
+    found |= {short: kind for kind in origins.KINDS.values() for short in kind.short_names}
+    return found | {service.name: service.kinds[0] for service in origins.SERVICES.values()}
+
+
+def _service(name: str) -> Service | None:
+    kind = _kinds().get(name.lower())
+    return None if kind is None else origins.SERVICE_OF[kind.resource.kind]
+
+
 def parse_field(first: str, path: origins.Path) -> Place:
-    kinds = {kind.resource.kind.lower(): kind for kind in origins.KINDS.values()}
-    kinds |= {short: kind for kind in origins.KINDS.values() for short in kind.short_names}
-    kinds |= {service.name: service.kinds[0] for service in origins.SERVICES.values()}
+    kinds = _kinds()
     kind = kinds.get(first.lower())
     if kind is None:
         _unknown(f"no kind or service {first}", first.lower(), kinds)

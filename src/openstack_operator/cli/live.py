@@ -119,6 +119,12 @@ class Snapshot:
     def of_kind(self, resource: Resource) -> Sequence[Object]:
         return self.objects.get(resource, ())
 
+    def release(self, service: str) -> str | None:
+        """The release that the objects of a service are of; the newest of several."""
+        items = (item for kind in origins.SERVICES[service].kinds for item in self.of_kind(kind.resource))
+        found = {item.get("spec", {}).get("openstackRelease") for item in items}
+        return max(filter(None, found), default=None)
+
     def configured(self, service: str) -> Iterator[Configured]:
         """Every file of every object of a service. Jobs are named only where no other workload reads the file."""
         own = {

@@ -24,18 +24,18 @@ Namespace = Annotated[
 ]
 Release = Annotated[
     Optional[str],  # noqa: UP045 - as above
-    typer.Option(help="OpenStack release; by default the newest that clouds run."),
+    typer.Option(help="OpenStack release; by default that of the objects in the cluster."),
 ]
 Output = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="text, or json for programs.")]
 
 
-def release_of(given: str | None) -> str:
-    """The release to ask the catalogues of."""
+def known(release: str | None) -> str | None:
+    """The release asked for, if the catalogues have it."""
     from openstack_operator.kit import catalogues
 
-    if given is not None and given not in catalogues.releases():
-        raise typer.BadParameter(f"no release {given}; there are {', '.join(catalogues.releases())}")
-    return given or catalogues.index().default_release
+    if release is not None and release not in catalogues.releases():
+        raise typer.BadParameter(f"no release {release}; there are {', '.join(catalogues.releases())}")
+    return release
 
 
 def explain(
@@ -64,7 +64,7 @@ def explain(
         name,
         cloud.cluster(kubeconfig),
         namespace,
-        release_of(release),
+        known(release),
         is_offline=offline,
         as_json=output == "json",
     )
@@ -119,7 +119,7 @@ def trace(
         option,
         cloud.cluster(kubeconfig),
         namespace,
-        release_of(release),
+        known(release),
         node,
         as_json=output == "json",
     )

@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from openstack_operator.cli import explain, live, status
+from openstack_operator.cli import explain, live, origins, status
 from openstack_operator.cli.explain import Named
 from openstack_operator.cli.live import Configured, Part
-from openstack_operator.kit import config, labels
+from openstack_operator.kit import catalogues, config, labels
 from openstack_operator.runtime import client, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
@@ -152,23 +152,32 @@ def run(
     name: str,
     kubeconfig: str | None,
     namespace: str | None,
-    release: str,
+    release: str | None,
     node: str | None,
     *,
     as_json: bool,
 ) -> tuple[str, int]:
-    """The answer, and exit code 3 where hops disagree. Raises ``errors.OperatorError``."""
-    asked = explain.parse_option(service, name, release)
-    ways = asyncio.run(follow(asked, kubeconfig, namespace, node))
+    """The answer, and exit code 3 where hops disagree. Without a ``release`` it is that of the cluster's objects.
+
+    Raises ``errors.OperatorError``, with the nearest name for one that does not exist.
+    """
+    asked, ways = asyncio.run(follow(service, name, kubeconfig, namespace, release, node))
     code = AGREED if all(way.agrees for way in ways) else DISAGREED
     text = _json(asked, ways) if as_json else "".join(f"{line}\n" for line in _text(asked, ways))
     return text, code
 
 
-async def follow(asked: Named, kubeconfig: str | None, namespace: str | None, node: str | None) -> list[Way]:
+async def follow(
+    service: str, name: str, kubeconfig: str | None, namespace: str | None, release: str | None, node: str | None
+) -> tuple[Named, list[Way]]:
     """The ways of an option. Raises ``errors.OperatorError`` without a cluster, and for a node without such pods."""
+    default = release or catalogues.index().default_release
+    if service not in origins.SERVICES:
+        # It says which one is meant.
+        explain.parse_option(service, name, default)
     async with client.Client(client.Config.load(kubeconfig), status.FIELD_MANAGER) as api:
-        snapshot = await live.observe(api, asked.service.name, namespace, with_pods=True)
+        snapshot = await live.observe(api, service, namespace, with_pods=True)
+        asked = explain.parse_option(service, name, release or snapshot.release(service) or default)
         found = list(snapshot.configured(asked.service.name))
         pods = [[pod for pod in pods_of(one, snapshot) if node in (None, pod["spec"].get("nodeName"))] for one in found]
         if node is not None and not any(pods):
@@ -177,7 +186,7 @@ async def follow(asked: Named, kubeconfig: str | None, namespace: str | None, no
             *(_look(api, one, pod) for one, its in zip(found, pods, strict=True) for pod in its)
         )
     inside = iter(seen)
-    return [
+    return asked, [
         way(asked, one, snapshot, [(pod, next(inside)) for pod in its])
         for one, its in zip(found, pods, strict=True)
         if node is None or its
