@@ -261,3 +261,21 @@ async def test_a_change_of_one_service_rolls_that_service_alone(world: Any) -> N
         await world.until_ready(ours.CONTROL_PLANE, "cloud")
         await operator.settle()
         assert await generations() == {**before, "mariadb": before["mariadb"] + 1}
+
+
+async def test_maps_that_are_emptied_are_emptied_in_the_services_objects(world: Any) -> None:
+    """Of a map whose last key we take out server-side apply makes null, which no schema takes."""
+    logging = "[loggers]\nkeys=\n[handlers]\nkeys=\n[formatters]\nkeys=\n"
+    full = {"defaultConfigOverwrite": {"logging.conf": logging}, "nodeSelector": {"a": "b"}}
+    images = {"overrides": {"placement-api": "localhost/mine:1"}}
+    async with world.operator("openstackcontrolplane"):
+        await world.create(ours.CONTROL_PLANE, "cloud", {"placement": full, "images": images})
+        await world.until(ours.PLACEMENT, lambda item: item is not None, "placement")
+        emptied = {"placement": dict.fromkeys(full), "images": {"overrides": None}}
+        await world.patch(ours.CONTROL_PLANE, "cloud", {"spec": emptied})
+
+        def is_empty(item: Any) -> bool:
+            spec = item["spec"]
+            return (spec["defaultConfigOverwrite"], spec["nodeSelector"], spec["images"]["overrides"]) == ({}, {}, {})
+
+        await world.until(ours.PLACEMENT, is_empty, "placement")

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from openstack_operator.kit import quantities
 from openstack_operator.runtime.kinds import Condition, Status
 from openstack_operator.runtime.schema import (
+    WHOLE,
     DataKey,
     K8s,
     Labels,
@@ -87,7 +88,7 @@ class Images(Model):
     """Path between registry and name. Defaults to the operator's own setting."""
     tag: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][-A-Za-z0-9_.]*$", max_length=128)] | None = None
     """Tag of every image. Defaults to what the OpenStack release names."""
-    overrides: Annotated[dict[str, str], Field(max_length=64)] = {}
+    overrides: Annotated[dict[str, str], Field(max_length=64), WHOLE] = {}
     """Whole references by image name, such as `nova-api: registry.example/x:1`; they win over the other fields."""
 
 
@@ -175,7 +176,7 @@ class ConfigSecret(SecretKeyRef):
     """Key in the Secret's data. Its value is oslo.config text, which is never shown."""
 
 
-Overwrites = Annotated[dict[str, ConfigText], Field(max_length=8)]
+Overwrites = Annotated[dict[str, ConfigText], Field(max_length=8), WHOLE]
 """Texts by names of files."""
 
 ConfigSecrets = Annotated[tuple[ConfigSecret, ...], Field(max_length=16)]

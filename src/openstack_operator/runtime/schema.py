@@ -195,7 +195,11 @@ Seconds = Annotated[int, Field(ge=0, le=10 * 365 * 86400)]
 Time = Annotated[str, K8s(format="date-time")]
 """RFC 3339 time in UTC with seconds, as Kubernetes writes it."""
 
-Labels = Annotated[dict[str, str], Field(max_length=64)]
+WHOLE = K8s(map_type="atomic")
+"""Marker of a map that is applied as a whole. Of one that is applied by its keys server-side apply makes null when we
+take out the last one, and refuses the object then: `{}` and an absent field alike."""
+
+Labels = Annotated[dict[str, str], Field(max_length=64), WHOLE]
 
 Opaque = Annotated[dict[str, Any], K8s(preserve_unknown=True)]
 """A piece of a Kubernetes object that the apiserver checks where we use it (tolerations, affinity, overrides)."""

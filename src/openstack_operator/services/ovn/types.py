@@ -32,7 +32,8 @@ BridgeMappings = Annotated[
                 "!network.contains(' ') && !network.contains('\"') && !network.contains('='))",
                 'names of physical networks have at most 64 characters, without blanks and : , = "',
             ),
-        )
+        ),
+        map_type="atomic",
     ),
 ]
 

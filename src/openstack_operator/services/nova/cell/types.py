@@ -52,7 +52,9 @@ class CellParts(Configurable):
     metadata: CellMetadataTemplate = CellMetadataTemplate()
     """A metadata service of the cell's own. Sets the NovaMetadata."""
     computes: Annotated[
-        dict[str, ComputeTemplate], Field(max_length=16, validate_default=True), K8s(cel=(KEYS, RESERVED_GROUPS))
+        dict[str, ComputeTemplate],
+        Field(max_length=16, validate_default=True),
+        K8s(cel=(KEYS, RESERVED_GROUPS), map_type="atomic"),
     ] = cast("dict[str, ComputeTemplate]", {"compute": {}})
     """Groups of compute nodes by name. Sets one NovaCompute each."""
 
