@@ -86,6 +86,7 @@ def test_an_answer_names_field_file_catalogue_and_the_text_that_wins() -> None:
         "Users' text wins over it:",
         "  Keystone spec.customServiceConfig",
         "      OpenStackControlPlane spec.keystone.customServiceConfig",
+        "      OpenStackControlPlane spec.customServiceConfig",
     ]
 
 

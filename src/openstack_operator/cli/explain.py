@@ -243,7 +243,8 @@ def _row(one: Setting) -> Report:
 
 def _text(kind: Kind, field: str) -> Report:
     place = Place(kind, tuple(field.split(".")[1:]))
-    return {"field": str(place), "above": [str(one) for one in origins.above(place)]}
+    above = [*origins.above(place), *origins.above(Place(kind, origins.INHERITED))]
+    return {"field": str(place), "above": [str(one) for one in above if one.path[-1] != origins.INHERITED[0]]}
 
 
 def _now(asked: Named, snapshot: live.Snapshot) -> Iterator[Report]:
@@ -425,7 +426,8 @@ def texts_of(places: Sequence[Place]) -> Iterator[tuple[str, Any]]:
     """Kind and file that a text in one of these fields is appended to."""
     for place in places:
         for file in origins.SERVICE_OF[place.kind.resource.kind].files:
-            if file.kind is place.kind and file.field == f"spec.{'.'.join(place.path)}":
+            is_handed_down = place.path == origins.INHERITED and bool(file.field)
+            if file.kind is place.kind and (is_handed_down or file.field == f"spec.{'.'.join(place.path)}"):
                 yield place.kind.resource.kind, file
 
 

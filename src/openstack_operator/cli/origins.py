@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, get_args, get_origin
 
 from openstack_operator import controlplane
-from openstack_operator.kit import ini
+from openstack_operator.kit import ini, levels
 from openstack_operator.kit.service import File, Service
 from openstack_operator.runtime.kinds import Kind
 from openstack_operator.runtime.schema import Model
@@ -34,6 +34,11 @@ UNKNOWN = object()
 """Value of a row that is known in a cluster only."""
 
 Path = tuple[str, ...]
+
+INHERITED = (levels.INHERITED,)
+"""Field in which a kind has what users write into the objects above it."""
+
+_HANDED_DOWN = ((levels.TEXT,), (levels.SECRETS,), INHERITED)
 
 _KEPT = frozenset((("NovaCell", ("publicEndpoint", "nodePort")),))
 """Fields that a child has as well and that are not passed on: a node port belongs to one Service."""
@@ -229,6 +234,8 @@ def below(place: Place) -> tuple[Place, ...]:
             if made:
                 # What is further down is the child's own affair.
                 break
+    if not found and path in _HANDED_DOWN:
+        return tuple(Place(child, INHERITED) for child in children(kind) if _has(child.spec, INHERITED))
     if not found and not _is_template(kind, path[0]) and (kind.resource.kind, path) not in _KEPT:
         own = fields(kind.spec).get(path[0])
         for child in children(kind):
@@ -266,7 +273,8 @@ def above(place: Place) -> tuple[Place, ...]:
 
 
 def _candidates(kind: Kind, place: Place) -> Iterator[Place]:
-    yield Place(kind, place.path)
+    for path in _HANDED_DOWN if place.path == INHERITED else (place.path,):
+        yield Place(kind, path)
     for prefix, template in positions(kind.spec):
         if place.kind in fed(kind, template):
             yield Place(kind, (*prefix, *place.path))
