@@ -50,7 +50,11 @@ def changed(
     numbers = [field.default + 1, field.default - 1] if type(field.default) is int else [7]
     booleans = [not field.default] if isinstance(field.default, bool) else []
     # What is handed down is read.
-    texts = ["[DEFAULT]\ndebug = true\n"] if field.name == "customServiceConfig" else []
+    told = {
+        "customServiceConfig": "[DEFAULT]\ndebug = true\n",
+        "defaultConfigOverwrite": {"logging.conf": "[loggers]\n"},
+    }
+    texts = [told[field.name]] if field.name in told else []
     for candidate in (*texts, *booleans, *literals(field.annotation), *numbers, *CANDIDATES):
         try:
             after = model.model_validate(merged(base, nested(path, candidate)))

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from openstack_operator.cli import live, origins, status
 from openstack_operator.cli.origins import Place, Setting
-from openstack_operator.kit import catalogues, config_text, custom_config, option_types
+from openstack_operator.kit import catalogues, config_text, custom_config, levels, option_types
 from openstack_operator.kit.catalogues import Catalogue, Option
 from openstack_operator.kit.service import Service
 from openstack_operator.runtime import client, errors
@@ -317,7 +317,8 @@ def option_text(report: Report) -> Iterator[str]:
 
 def _tops(above: Sequence[str]) -> list[str]:
     """Of the fields above one, the narrowest and the widest of the topmost kind: JSON has all of them."""
-    tops = [field for field in above if field.startswith(above[-1].split(" ")[0])] if above else []
+    texts = [field for field in above if field.endswith(levels.TEXT)]
+    tops = [field for field in texts if field.startswith(texts[-1].split(" ")[0])] if texts else []
     return sorted({max(tops, key=len), min(tops, key=len)}, key=len, reverse=True) if tops else []
 
 
