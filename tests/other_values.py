@@ -13,6 +13,8 @@ from openstack_operator.runtime.schema import Model
 CANDIDATES: tuple[Any, ...] = (
     "another", "Another", "7Gi", "http://another.example/x", "7:77", "section/option", {"name": "another"},
     {"a": "b"}, ["another"], ["7:77"], [{"key": "another"}], ["section/option"], ["web-download"],
+    "172.30.0.1/24", [{"name": "another", "key": "another"}], [{"name": "another", "secretRef": {"name": "another"}}],
+    [{"mountPath": "/another", "secretName": "another"}], [{"origin": "another", "text": "[DEFAULT]\ndebug = true\n"}],
 )  # fmt: skip
 
 
@@ -47,7 +49,13 @@ def changed(
     before = model.model_validate(base)
     numbers = [field.default + 1, field.default - 1] if type(field.default) is int else [7]
     booleans = [not field.default] if isinstance(field.default, bool) else []
-    for candidate in (*booleans, *literals(field.annotation), *numbers, *CANDIDATES):
+    # What is handed down is read.
+    told = {
+        "customServiceConfig": "[DEFAULT]\ndebug = true\n",
+        "defaultConfigOverwrite": {"logging.conf": "[loggers]\n"},
+    }
+    texts = [told[field.name]] if field.name in told else []
+    for candidate in (*texts, *booleans, *literals(field.annotation), *numbers, *CANDIDATES):
         try:
             after = model.model_validate(merged(base, nested(path, candidate)))
         except pydantic.ValidationError:
@@ -75,7 +83,7 @@ def required(model: type[Model]) -> dict[str, Any]:
     base: dict[str, Any] = {}
     for name in origins.fields(model):
         if next(one for one in model.model_fields.values() if (one.alias or "") == name).is_required():
-            candidates = ({"name": "given"}, "http://given.example", "given")
+            candidates = ({"name": "given"}, "http://given.example", "172.30.0.2/24", "given")
             for candidate in candidates:
                 try:
                     model.model_validate({**base, name: candidate})

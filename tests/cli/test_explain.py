@@ -86,6 +86,7 @@ def test_an_answer_names_field_file_catalogue_and_the_text_that_wins() -> None:
         "Users' text wins over it:",
         "  Keystone spec.customServiceConfig",
         "      OpenStackControlPlane spec.keystone.customServiceConfig",
+        "      OpenStackControlPlane spec.customServiceConfig",
     ]
 
 
@@ -221,8 +222,14 @@ def test_options_that_a_fields_text_names_are_those_that_it_sets(service: Servic
             assert named <= rows.keys() | facts | CHOSEN, f"{kind.resource.kind} {'.'.join(path)}"
 
 
-CHOSEN = {("api", "local_metadata_per_cell"), ("vnc", "enabled")}
-"""Rows that are there or not; consoles are enabled by the address of their proxy, which is there or not."""
+CHOSEN = {
+    ("api", "local_metadata_per_cell"),
+    ("vnc", "enabled"),
+    ("oslo_policy", "policy_file"),
+    ("DEFAULT", "log_config_append"),
+}
+"""Rows that are there or not: consoles are enabled by the address of their proxy, and whole files have a row each
+(``kit/overwrites.py``) where a user gives them."""
 
 
 class Recorder:

@@ -128,6 +128,20 @@ def test_every_hop_from_the_control_plane_to_the_process_is_there_in_its_order()
     ]  # fmt: skip
 
 
+def test_text_that_is_handed_down_is_followed_from_the_object_that_says_it() -> None:
+    snapshot = nova(text="", rendered="")
+    (above,) = snapshot.of_kind(kinds.NOVA)
+    above["spec"]["customServiceConfig"] = TEXT
+    (config_map,) = snapshot.of_kind(built_in.CONFIGMAP)
+    config_map["data"]["nova.conf.90-custom"] = f"# spec.customServiceConfig of Nova nova\n{TEXT}"
+    (found,) = ways("libvirt.cpu_mode", snapshot, inside(TEXT))
+    assert found.agrees
+    assert [(where, value) for where, value, _ in said([found])][:2] == [
+        ("Nova space/nova spec.customServiceConfig, line 2", "custom"),
+        ("ConfigMap c-config-data, key nova.conf.90-custom, line 3", "custom"),
+    ]
+
+
 def test_a_pod_that_was_not_replaced_is_marked() -> None:
     (found,) = ways("libvirt.cpu_mode", nova(), inside("[libvirt]\ncpu_mode = host-model\n"))
     assert [where for where, _, problem in said([found]) if problem] == [

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from openstack_operator.cli import live, origins, status
 from openstack_operator.cli.origins import Place, Setting
-from openstack_operator.kit import catalogues, config_text, custom_config, option_types
+from openstack_operator.kit import catalogues, config_text, custom_config, levels, option_types
 from openstack_operator.kit.catalogues import Catalogue, Option
 from openstack_operator.kit.service import Service
 from openstack_operator.runtime import client, errors
@@ -243,7 +243,8 @@ def _row(one: Setting) -> Report:
 
 def _text(kind: Kind, field: str) -> Report:
     place = Place(kind, tuple(field.split(".")[1:]))
-    return {"field": str(place), "above": [str(one) for one in origins.above(place)]}
+    above = [*origins.above(place), *origins.above(Place(kind, origins.INHERITED))]
+    return {"field": str(place), "above": [str(one) for one in above if one.path[-1] != origins.INHERITED[0]]}
 
 
 def _now(asked: Named, snapshot: live.Snapshot) -> Iterator[Report]:
@@ -316,7 +317,8 @@ def option_text(report: Report) -> Iterator[str]:
 
 def _tops(above: Sequence[str]) -> list[str]:
     """Of the fields above one, the narrowest and the widest of the topmost kind: JSON has all of them."""
-    tops = [field for field in above if field.startswith(above[-1].split(" ")[0])] if above else []
+    texts = [field for field in above if field.endswith(levels.TEXT)]
+    tops = [field for field in texts if field.startswith(texts[-1].split(" ")[0])] if texts else []
     return sorted({max(tops, key=len), min(tops, key=len)}, key=len, reverse=True) if tops else []
 
 
@@ -425,7 +427,8 @@ def texts_of(places: Sequence[Place]) -> Iterator[tuple[str, Any]]:
     """Kind and file that a text in one of these fields is appended to."""
     for place in places:
         for file in origins.SERVICE_OF[place.kind.resource.kind].files:
-            if file.kind is place.kind and file.field == f"spec.{'.'.join(place.path)}":
+            is_handed_down = place.path == origins.INHERITED and bool(file.field)
+            if file.kind is place.kind and (is_handed_down or file.field == f"spec.{'.'.join(place.path)}"):
                 yield place.kind.resource.kind, file
 
 

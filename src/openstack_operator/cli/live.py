@@ -177,7 +177,7 @@ class Snapshot:
         for depth, (kind, item) in enumerate(chain):
             for field, text, path in _texts(kind, item):
                 rest = _remainder(path, chain, depth)
-                if rest is None or f"spec.{'.'.join(rest)}" not in appended:
+                if rest is None or _level(chain, *rest) not in appended:
                     continue
                 for assignment in _parsed(text):
                     if (catalogues.normal(assignment.section), assignment.key) in names:
@@ -197,7 +197,7 @@ class Snapshot:
                         default = f"{origins.shown(origins.default(place))} (the default)"
                         yield Upper(_label(kind, item), f"spec.{'.'.join(path)}", default)
                     for found, value in given:
-                        if _remainder(found, chain, depth) == path:
+                        if (_remainder(found, chain, depth) or ((),))[0] == path:
                             yield Upper(_label(kind, item), f"spec.{'.'.join(found)}", origins.shown(value))
 
 
@@ -213,6 +213,12 @@ def controller(item: Object) -> str:
     return ""
 
 
+def _level(chain: Sequence[tuple[Kind, Object]], path: origins.Path, depth: int) -> str:
+    """What the file calls a text: a field of the object itself, or one of an object above (``levels.handed_down``)."""
+    field = f"spec.{'.'.join(path)}"
+    return f"{field} of {chain[depth][0].resource.kind} {chain[depth][1]['metadata']['name']}" if depth else field
+
+
 def _texts(kind: Kind, item: Object) -> Iterator[tuple[str, str, origins.Path]]:
     """Field, text and path of every users' text in a spec."""
     try:
@@ -225,9 +231,10 @@ def _texts(kind: Kind, item: Object) -> Iterator[tuple[str, str, origins.Path]]:
             yield piece.path, piece.value, tuple(piece.path.split(".")[1:])
 
 
-def _remainder(path: origins.Path, chain: Sequence[tuple[Kind, Object]], depth: int) -> origins.Path | None:
-    """What a field of the object at ``depth`` of a chain is called in the chain's first object; None where it is about
-    other objects: another part, another key of a map."""
+def _remainder(path: origins.Path, chain: Sequence[tuple[Kind, Object]], depth: int) -> tuple[origins.Path, int] | None:
+    """What a field of the object at ``depth`` of a chain is called in the object that it is the template of, and the
+    depth of that one; None where it is about other objects: another part, another key of a map."""
+    level = depth
     for number in range(depth, 0, -1):
         (kind, item), (child_kind, child) = chain[number], chain[number - 1]
         for prefix, template in origins.positions(kind.spec):
@@ -238,9 +245,9 @@ def _remainder(path: origins.Path, chain: Sequence[tuple[Kind, Object]], depth: 
             names = [children.name(item["metadata"]["name"], key) for key in keys]
             if child_kind not in made or any(name != child["metadata"]["name"] for name in names):
                 return None
-            path = path[len(prefix) :]
+            path, level = path[len(prefix) :], number - 1
             break
-    return path
+    return path, level
 
 
 def matching(item: Object, place: origins.Place) -> Iterator[tuple[origins.Path, Any]]:
@@ -318,7 +325,11 @@ def assigned(parts: Sequence[Part], names: Sequence[tuple[str, str]]) -> list[As
 
 def _origin(part: Part, lines: Sequence[str], line: int) -> str:
     """What the comment above a generated line says; of users' text, what the first line says."""
-    above = lines[0] if part.is_users and lines else lines[line - 2] if line > 1 else ""
+    if part.is_users:
+        # Several Secrets of one level stand in one part, each below its own name.
+        above = next((one for one in reversed(lines[:line]) if one.startswith("# spec.")), "")
+    else:
+        above = lines[line - 2] if line > 1 else ""
     found = _ORIGIN.match(above)
     return found[1] if found else ""
 

@@ -8,13 +8,14 @@ child's spec is made of the template that stands in its parent's.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args, get_origin
 
 from openstack_operator import controlplane
-from openstack_operator.kit import ini
+from openstack_operator.kit import ini, levels
 from openstack_operator.kit.service import File, Service
 from openstack_operator.runtime.kinds import Kind
 from openstack_operator.runtime.schema import Model
@@ -35,16 +36,32 @@ UNKNOWN = object()
 
 Path = tuple[str, ...]
 
+INHERITED = (levels.INHERITED,)
+"""Field in which a kind has what users write into the objects above it."""
+
+_HANDED_DOWN = ((levels.TEXT,), (levels.SECRETS,), INHERITED)
+
 _KEPT = frozenset((("NovaCell", ("publicEndpoint", "nodePort")),))
 """Fields that a child has as well and that are not passed on: a node port belongs to one Service."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Place:
     """A field: a kind and the path below ``spec``, names as in YAML."""
 
     kind: Kind
     path: Path
+
+    # A kind is told by its name: to compare all that it consists of takes most of the time of an answer.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and (self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[str, Path]:
+        return self.kind.resource.kind, self.path
 
     def __str__(self) -> str:
         return f"{self.kind.resource.kind} spec.{'.'.join(self.path)}"
@@ -71,8 +88,17 @@ class Setting:
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def settings(service: Service) -> Iterator[Setting]:
+def settings(service: Service) -> tuple[Setting, ...]:
     """Every row of every file of a service."""
+    return _settings(service.name)
+
+
+@functools.cache
+def _settings(name: str) -> tuple[Setting, ...]:
+    return tuple(_rows(SERVICES[name]))
+
+
+def _rows(service: Service) -> Iterator[Setting]:
     for file in (*service.files, *service.own_files):
         defaults = file.kind.spec.model_construct()
         for row in file.all_rows():
@@ -119,7 +145,8 @@ class Field:
     text: str
 
 
-def fields(model: type[Model]) -> dict[str, Field]:
+@functools.cache
+def fields(model: type[Model]) -> Mapping[str, Field]:
     """By name as in YAML."""
     found = {}
     for name, field in model.model_fields.items():
@@ -164,14 +191,19 @@ def resolve(model: type[Model], path: Path) -> list[tuple[type[Model], Field]]:
     return found
 
 
-def positions(model: type[Model], path: Path = ()) -> Iterator[tuple[Path, type[Model]]]:
+@functools.cache
+def positions(model: type[Model]) -> tuple[tuple[Path, type[Model]], ...]:
     """Every model inside a spec with its path; ``ANY`` for keys."""
+    return tuple(_positions(model, ()))
+
+
+def _positions(model: type[Model], path: Path) -> Iterator[tuple[Path, type[Model]]]:
     for name, field in fields(model).items():
         inner, is_map = model_of(field.annotation)
         if inner is not None:
             here = (*path, name, ANY) if is_map else (*path, name)
             yield here, inner
-            yield from positions(inner, here)
+            yield from _positions(inner, here)
 
 
 def leaves(model: type[Model], path: Path = ()) -> Iterator[tuple[Path, Field]]:
@@ -189,7 +221,12 @@ def leaves(model: type[Model], path: Path = ()) -> Iterator[tuple[Path, Field]]:
 
 def children(kind: Kind) -> tuple[Kind, ...]:
     """Our kinds whose objects a kind makes."""
-    controllers = [one for one in SERVICE_OF[kind.resource.kind].controllers if one.kind is kind]
+    return _children(kind.resource.kind)
+
+
+@functools.cache
+def _children(name: str) -> tuple[Kind, ...]:
+    controllers = [one for one in SERVICE_OF[name].controllers if one.kind.resource.kind == name]
     return tuple(KINDS[resource.kind] for one in controllers for resource in one.owns if resource.kind in KINDS)
 
 
@@ -200,6 +237,12 @@ def is_made_of(spec: type[Model], template: type[Model]) -> bool:
 
 def fed(kind: Kind, template: type[Model]) -> tuple[Kind, ...]:
     """The children of a kind that a model inside its spec is the template of."""
+    return _fed(kind.resource.kind, template)
+
+
+@functools.cache
+def _fed(name: str, template: type[Model]) -> tuple[Kind, ...]:
+    kind = KINDS[name]
     below = children(kind)
     found = tuple(one for one in below if is_made_of(one.spec, template))
     if found:
@@ -229,6 +272,8 @@ def below(place: Place) -> tuple[Place, ...]:
             if made:
                 # What is further down is the child's own affair.
                 break
+    if not found and path in _HANDED_DOWN:
+        return tuple(Place(child, INHERITED) for child in children(kind) if _has(child.spec, INHERITED))
     if not found and not _is_template(kind, path[0]) and (kind.resource.kind, path) not in _KEPT:
         own = fields(kind.spec).get(path[0])
         for child in children(kind):
@@ -257,7 +302,7 @@ def above(place: Place) -> tuple[Place, ...]:
     while due:
         one = due.pop()
         for kind in KINDS.values():
-            if one.kind in children(kind):
+            if any(one.kind is child for child in children(kind)):
                 for candidate in _candidates(kind, one):
                     if candidate not in found and _has(kind.spec, candidate.path) and one in below(candidate):
                         found[candidate] = None
@@ -266,9 +311,10 @@ def above(place: Place) -> tuple[Place, ...]:
 
 
 def _candidates(kind: Kind, place: Place) -> Iterator[Place]:
-    yield Place(kind, place.path)
+    for path in _HANDED_DOWN if place.path == INHERITED else (place.path,):
+        yield Place(kind, path)
     for prefix, template in positions(kind.spec):
-        if place.kind in fed(kind, template):
+        if any(place.kind is child for child in fed(kind, template)):
             yield Place(kind, (*prefix, *place.path))
 
 
