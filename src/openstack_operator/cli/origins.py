@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, get_args, get_origin
 
 from openstack_operator import controlplane
-from openstack_operator.kit import ini
+from openstack_operator.kit import ini, levels
 from openstack_operator.kit.service import File, Service
 from openstack_operator.runtime.kinds import Kind
 from openstack_operator.runtime.schema import Model
@@ -34,6 +34,9 @@ UNKNOWN = object()
 """Value of a row that is known in a cluster only."""
 
 Path = tuple[str, ...]
+
+HANDED_DOWN = (levels.TEXT, levels.SECRETS, levels.INHERITED)
+"""Fields of an object whose configuration text its children get in `inheritedConfig` (``kit/levels.py``)."""
 
 _KEPT = frozenset((("NovaCell", ("publicEndpoint", "nodePort")),))
 """Fields that a child has as well and that are not passed on: a node port belongs to one Service."""
@@ -75,7 +78,7 @@ def settings(service: Service) -> Iterator[Setting]:
     """Every row of every file of a service."""
     for file in (*service.files, *service.own_files):
         defaults = file.kind.spec.model_construct()
-        for row in file.all_rows():
+        for row in (*file.all_rows(), *file.overwrites()):
             yield Setting(file, row, _value(row, defaults))
 
 
@@ -217,8 +220,12 @@ def fed(kind: Kind, template: type[Model]) -> tuple[Kind, ...]:
 
 def below(place: Place) -> tuple[Place, ...]:
     """The fields of children that a field sets, directly."""
-    found: dict[Place, None] = {}
     kind, path = place.kind, place.path
+    if path[0] in HANDED_DOWN:
+        # Levels of configuration are not copied into the same field: each keeps its name on the way down.
+        heirs = (child for child in children(kind) if levels.INHERITED in fields(child.spec))
+        return tuple(Place(child, (levels.INHERITED,)) for child in heirs)
+    found: dict[Place, None] = {}
     for prefix, template in positions(kind.spec):
         if len(prefix) < len(path) and fits(prefix, path):
             rest = path[len(prefix) :]
@@ -267,6 +274,8 @@ def above(place: Place) -> tuple[Place, ...]:
 
 def _candidates(kind: Kind, place: Place) -> Iterator[Place]:
     yield Place(kind, place.path)
+    if place.path == (levels.INHERITED,):
+        yield from (Place(kind, (name,)) for name in HANDED_DOWN[:-1])
     for prefix, template in positions(kind.spec):
         if place.kind in fed(kind, template):
             yield Place(kind, (*prefix, *place.path))
