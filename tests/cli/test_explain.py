@@ -375,5 +375,7 @@ def test_a_whole_file_is_known_by_its_option_and_by_its_field() -> None:
     files = report("openstackcontrolplane.spec.nova.defaultConfigOverwrite")["files"]
     assert "policy.yaml beside nova.conf of NovaAPI" in files
     assert "policy.yaml beside nova.conf of NovaNoVNCProxy" not in files
+    (agent,) = [row for row in report("neutron.DEFAULT.log_config_append")["setBy"] if "agent" in row["file"]]
+    assert agent["fields"] == ["Neutron spec.agent.defaultConfigOverwrite", "Neutron spec.defaultConfigOverwrite"]
     found = report("openstackcontrolplane.spec.neutron.agent.defaultConfigOverwrite")
     assert found["files"] == ["logging.conf beside neutron-ovn-agent.ini of Neutron"]

@@ -365,6 +365,18 @@ async def test_a_text_that_has_not_been_handed_down_is_marked_where_the_way_ends
     ]
 
 
+async def test_a_text_that_the_file_has_of_another_level_only_is_marked() -> None:
+    spec = cloud({}, {"customServiceConfig": text("one")}, customServiceConfig=text("one"))
+    snapshot = await levelled(spec, {})
+    (holder,) = snapshot.objects[built_in.CONFIGMAP]
+    data = {key: value for key, value in holder["data"].items() if key != "nova.conf.90-custom"}
+    snapshot = live.Snapshot({**snapshot.objects, built_in.CONFIGMAP: [{**holder, "data": data}]})
+    (found,) = ways("libvirt.cpu_mode", snapshot, inside(merged(snapshot)))
+    assert [where for where, _, problem in said([found]) if problem] == [
+        "NovaCompute space/nova-cell1-compute spec.inheritedConfig[0], line 2"
+    ]
+
+
 SECRETS = {
     "spec.configSecrets of OpenStackControlPlane cloud[0]: Secret shared, key a.conf": "[glance]\nretries = 7\n",
     "spec.configSecrets of OpenStackControlPlane cloud[1]: Secret shared, key b.conf": text("so-secret"),
@@ -433,3 +445,17 @@ async def test_a_whole_file_is_followed_from_the_field_that_it_stands_in() -> No
         "spec.defaultConfigOverwrite: logging.conf",
     )
     assert found.agrees
+
+
+async def test_of_two_whole_files_of_one_name_the_nearest_is_followed() -> None:
+    near, far = ({"defaultConfigOverwrite": {"logging.conf": f"[loggers]\nkeys = {name}\n"}} for name in ("a", "b"))
+    snapshot = await levelled(cloud({}, near, nova=far), {})
+    (found,) = ways("DEFAULT.log_config_append", snapshot, inside(merged(snapshot)))
+    file = "defaultConfigOverwrite[logging.conf]"
+    group = "cellTemplates.cell1.computes.compute"
+    assert [hop.where for hop in found.hops[:-1]] == [
+        f"OpenStackControlPlane space/cloud spec.nova.{group}.{file}",
+        f"Nova space/nova spec.{group}.{file}",
+        f"NovaCell space/nova-cell1 spec.computes.compute.{file}",
+        f"NovaCompute space/nova-cell1-compute spec.{file}",
+    ]

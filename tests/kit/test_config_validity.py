@@ -28,7 +28,7 @@ def test_every_text_of_a_spec_is_checked_with_its_field() -> None:
         "api": {"customServiceConfig": UNKNOWN},
         "cellTemplates": {"cell1": {"conductor": {"customServiceConfig": UNKNOWN}}, "cell2": {}},
     }
-    spec["cellTemplates"]["cell2"] = {"computes": {"gpu": {"customServiceConfig": UNKNOWN}}}  # type: ignore[index]
+    spec["cellTemplates"]["cell2"] = {"computes": {"gpu": {"nodeSelector": {"a": "b"}, "customServiceConfig": UNKNOWN}}}  # type: ignore[index]
 
     assert [field for _, _, field in said(spec)] == [
         "spec.customServiceConfig",

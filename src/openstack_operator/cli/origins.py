@@ -8,9 +8,10 @@ child's spec is made of the template that stands in its parent's.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args, get_origin
 
 from openstack_operator import controlplane
@@ -122,7 +123,8 @@ class Field:
     text: str
 
 
-def fields(model: type[Model]) -> dict[str, Field]:
+@functools.cache
+def fields(model: type[Model]) -> Mapping[str, Field]:
     """By name as in YAML."""
     found = {}
     for name, field in model.model_fields.items():
@@ -167,14 +169,19 @@ def resolve(model: type[Model], path: Path) -> list[tuple[type[Model], Field]]:
     return found
 
 
-def positions(model: type[Model], path: Path = ()) -> Iterator[tuple[Path, type[Model]]]:
+@functools.cache
+def positions(model: type[Model]) -> tuple[tuple[Path, type[Model]], ...]:
     """Every model inside a spec with its path; ``ANY`` for keys."""
+    return tuple(_positions(model, ()))
+
+
+def _positions(model: type[Model], path: Path) -> Iterator[tuple[Path, type[Model]]]:
     for name, field in fields(model).items():
         inner, is_map = model_of(field.annotation)
         if inner is not None:
             here = (*path, name, ANY) if is_map else (*path, name)
             yield here, inner
-            yield from positions(inner, here)
+            yield from _positions(inner, here)
 
 
 def leaves(model: type[Model], path: Path = ()) -> Iterator[tuple[Path, Field]]:
@@ -190,6 +197,7 @@ def leaves(model: type[Model], path: Path = ()) -> Iterator[tuple[Path, Field]]:
 # --- from parents to children ---------------------------------------------------------------------------------------
 
 
+@functools.cache
 def children(kind: Kind) -> tuple[Kind, ...]:
     """Our kinds whose objects a kind makes."""
     controllers = [one for one in SERVICE_OF[kind.resource.kind].controllers if one.kind is kind]
@@ -201,6 +209,7 @@ def is_made_of(spec: type[Model], template: type[Model]) -> bool:
     return issubclass(spec, template) and template.__module__.startswith(_SERVICES)
 
 
+@functools.cache
 def fed(kind: Kind, template: type[Model]) -> tuple[Kind, ...]:
     """The children of a kind that a model inside its spec is the template of."""
     below = children(kind)
@@ -257,6 +266,7 @@ def reached(place: Place) -> tuple[Place, ...]:
     return tuple(found)
 
 
+@functools.cache
 def above(place: Place) -> tuple[Place, ...]:
     """The fields of parents, and of theirs, that set a field; keys are ``ANY``."""
     found: dict[Place, None] = {}
