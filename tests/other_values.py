@@ -1,4 +1,4 @@
-"""Another value for each field of a spec, found by the type alone: what a type takes is what its validation takes."""
+"""Another value for each field of a spec, found by the type: what a type takes is what its validation takes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ from typing import Any, Literal, get_args, get_origin
 import pydantic
 
 from openstack_operator.cli import origins
+from openstack_operator.kit import levels, overwrites
 from openstack_operator.runtime.schema import Model
 
 CANDIDATES: tuple[Any, ...] = (
     "another", "Another", "7Gi", "http://another.example/x", "7:77", "section/option", {"name": "another"},
     {"a": "b"}, ["another"], ["7:77"], [{"key": "another"}], ["section/option"], ["web-download"],
-    "172.30.0.1/24", [{"name": "another", "key": "another"}], [{"name": "another", "secretRef": {"name": "another"}}],
-    [{"mountPath": "/another", "secretName": "another"}], [{"origin": "another", "text": "[DEFAULT]\ndebug = true\n"}],
+    [{"origin": "another", "text": "[DEFAULT]\ndebug = true\n"}], [{"name": "another", "key": "another"}],
+    [{"mountPath": "/another", "secretName": "another"}], [{"name": "another", "secretRef": {"name": "another"}}],
+    "172.30.0.1/24",
 )  # fmt: skip
+
+SPOKEN: dict[str, Any] = {
+    levels.TEXT: "[DEFAULT]\ndebug = true\n",
+    overwrites.FIELD: {overwrites.POLICY: "{}", overwrites.LOGGING: "[loggers]"},
+}
+"""By the name of a field: any text is valid there, and only what services know reaches them."""
 
 
 def literals(annotation: Any) -> Iterator[Any]:
@@ -48,14 +56,9 @@ def changed(
     base = merged(surroundings(model, path), base)
     before = model.model_validate(base)
     numbers = [field.default + 1, field.default - 1] if type(field.default) is int else [7]
+    spoken = [SPOKEN[path[-1]]] if path[-1] in SPOKEN else []
     booleans = [not field.default] if isinstance(field.default, bool) else []
-    # What is handed down is read.
-    told = {
-        "customServiceConfig": "[DEFAULT]\ndebug = true\n",
-        "defaultConfigOverwrite": {"logging.conf": "[loggers]\n"},
-    }
-    texts = [told[field.name]] if field.name in told else []
-    for candidate in (*texts, *booleans, *literals(field.annotation), *numbers, *CANDIDATES):
+    for candidate in (*spoken, *booleans, *literals(field.annotation), *numbers, *CANDIDATES):
         try:
             after = model.model_validate(merged(base, nested(path, candidate)))
         except pydantic.ValidationError:

@@ -15,7 +15,7 @@ from openstack_operator import controlplane
 from openstack_operator.cli import explain, origins
 from openstack_operator.cli.origins import Place
 from openstack_operator.controlplane import resources as controlplane_resources
-from openstack_operator.kit import ini
+from openstack_operator.kit import ini, overwrites
 from openstack_operator.kit.service import File, Service
 from openstack_operator.kit.types import DEFAULT_RELEASE
 from openstack_operator.runtime import errors
@@ -83,7 +83,7 @@ def test_an_answer_names_field_file_catalogue_and_the_text_that_wins() -> None:
         "Set by the operator, in",
         "  keystone.conf of Keystone = 3600  (spec.token.expirationSeconds)",
         "      OpenStackControlPlane spec.keystone.token.expirationSeconds",
-        "Users' text wins over it:",
+        "Users' text wins over it, the first of each list most, and configSecrets beside it over the text:",
         "  Keystone spec.customServiceConfig",
         "      OpenStackControlPlane spec.keystone.customServiceConfig",
         "      OpenStackControlPlane spec.customServiceConfig",
@@ -164,7 +164,8 @@ def test_every_field_has_an_answer_with_its_text(kind: Kind, path: origins.Path,
 
 
 def rendered(file: File, spec: Model) -> dict[tuple[str, str], ini.Value]:
-    return {(row.section, row.option): row.value(spec, Facts()) for row in file.rows(spec)}
+    rows = (*file.rows(spec), *file.overwrites())
+    return {(row.section, row.option): value for row in rows if (value := row.value(spec, Facts())) is not None}
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -219,17 +220,20 @@ def test_options_that_a_fields_text_names_are_those_that_it_sets(service: Servic
             facts = {
                 (one.row.section, one.row.option) for one in origins.settings(service) if one.value is origins.UNKNOWN
             }
-            assert named <= rows.keys() | facts | CHOSEN, f"{kind.resource.kind} {'.'.join(path)}"
+            # A process that asks for no rights reads no policy.
+            unread = POLICY if path[-1] == overwrites.FIELD and not reads_policy(kind, path) else set()
+            assert named - rows.keys() - facts - CHOSEN == unread, f"{kind.resource.kind} {'.'.join(path)}"
 
 
-CHOSEN = {
-    ("api", "local_metadata_per_cell"),
-    ("vnc", "enabled"),
-    ("oslo_policy", "policy_file"),
-    ("DEFAULT", "log_config_append"),
-}
-"""Rows that are there or not: consoles are enabled by the address of their proxy, and whole files have a row each
-(``kit/overwrites.py``) where a user gives them."""
+POLICY = {("oslo_policy", "policy_file")}
+
+
+def reads_policy(kind: Kind, path: origins.Path) -> bool:
+    return overwrites.POLICY in origins.resolve(kind.spec, path)[-1][0].overwritable  # type: ignore[attr-defined]
+
+
+CHOSEN = {("api", "local_metadata_per_cell"), ("vnc", "enabled")}
+"""Rows that are there or not; consoles are enabled by the address of their proxy, which is there or not."""
 
 
 class Recorder:
@@ -320,4 +324,58 @@ def test_the_path_of_a_field_leads_down_to_the_object_with_the_pods() -> None:
 
 def test_a_text_names_the_files_that_it_is_appended_to() -> None:
     assert report("neutron.spec.agent.customServiceConfig")["texts"] == ["neutron-ovn-agent.ini of Neutron"]
-    assert len(report("nova.spec.customServiceConfig")["texts"]) == 6
+    of_parts = [
+        f"nova.conf of Nova{part}" for part in ("API", "Compute", "Conductor", "Metadata", "NoVNCProxy", "Scheduler")
+    ]
+    # Those of the Nova itself are read by its Jobs.
+    own = ["cell-<cell>.conf of Nova", "nova.conf of Nova"]
+    for field in ("customServiceConfig", "configSecrets"):
+        assert sorted(report(f"nova.spec.{field}")["texts"]) == sorted([*own, *of_parts])
+    assert report("nova.spec.cellTemplates.cell1.conductor.configSecrets")["texts"] == ["nova.conf of NovaConductor"]
+
+
+@pytest.mark.parametrize("field", ["customServiceConfig", "configSecrets"])
+def test_a_text_for_all_services_goes_through_the_levels_of_each_object(field: str) -> None:
+    found = report(f"openstackcontrolplane.spec.{field}")
+    assert set(found["becomes"]) == {
+        f"{kind.resource.kind} spec.inheritedConfig"
+        for kind in origins.KINDS.values()
+        if "inheritedConfig" in origins.fields(kind.spec)
+    }
+    services = {text.split(" of ")[1] for text in found["texts"]}
+    assert services >= {"Keystone", "Glance", "Placement", "Neutron", "NovaAPI", "NovaCompute", "NovaConductor"}
+    assert "neutron-ovn-agent.ini of Neutron" in found["texts"]
+
+
+def test_levels_stand_in_the_order_in_which_they_win() -> None:
+    texts = {text["field"]: text["levels"] for text in report("nova.DEFAULT.debug")["usersText"]}
+    assert texts["NovaCompute spec.customServiceConfig"] == [
+        "OpenStackControlPlane spec.nova.cellTemplates.*.computes.*.customServiceConfig",
+        "OpenStackControlPlane spec.nova.cellTemplates.*.customServiceConfig",
+        "OpenStackControlPlane spec.nova.customServiceConfig",
+        "OpenStackControlPlane spec.customServiceConfig",
+    ]
+    (agent,) = [one for one in report("neutron.DEFAULT.debug")["usersText"] if "agent" in one["field"]]
+    assert agent["levels"] == [
+        "OpenStackControlPlane spec.neutron.agent.customServiceConfig",
+        "OpenStackControlPlane spec.neutron.customServiceConfig",
+        "OpenStackControlPlane spec.customServiceConfig",
+    ]
+
+
+def test_a_whole_file_is_known_by_its_option_and_by_its_field() -> None:
+    rows = {row["kind"]: row for row in report("nova.oslo_policy.policy_file")["setBy"]}
+    assert (rows["NovaAPI"]["file"], rows["NovaAPI"]["origin"]) == (
+        "nova.conf", "spec.defaultConfigOverwrite: policy.yaml",
+    )  # fmt: skip
+    assert {"Nova spec.defaultConfigOverwrite", "OpenStackControlPlane spec.nova.api.defaultConfigOverwrite"} <= set(
+        rows["NovaAPI"]["above"]
+    )
+    assert "NovaNoVNCProxy" not in rows
+    files = report("openstackcontrolplane.spec.nova.defaultConfigOverwrite")["files"]
+    assert "policy.yaml beside nova.conf of NovaAPI" in files
+    assert "policy.yaml beside nova.conf of NovaNoVNCProxy" not in files
+    (agent,) = [row for row in report("neutron.DEFAULT.log_config_append")["setBy"] if "agent" in row["file"]]
+    assert agent["fields"] == ["Neutron spec.agent.defaultConfigOverwrite", "Neutron spec.defaultConfigOverwrite"]
+    found = report("openstackcontrolplane.spec.neutron.agent.defaultConfigOverwrite")
+    assert found["files"] == ["logging.conf beside neutron-ovn-agent.ini of Neutron"]

@@ -12,11 +12,16 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.cli import explain, live, trace
-from openstack_operator.kit import config, kinds
+from openstack_operator import controlplane
+from openstack_operator.cli import explain, live, origins, trace
+from openstack_operator.controlplane import resources as controlplane_resources
+from openstack_operator.kit import config, ini, kinds, levels
 from openstack_operator.kit.types import DEFAULT_RELEASE
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.kinds import Resource
+from openstack_operator.services import nova as nova_service
+from openstack_operator.services.nova import resources as nova_resources
+from openstack_operator.services.nova.cell import resources as cell_resources
 
 Object = dict[str, Any]
 FIELD = "cellTemplates.cell1.computes.compute.customServiceConfig"
@@ -126,20 +131,6 @@ def test_every_hop_from_the_control_plane_to_the_process_is_there_in_its_order()
         ("/var/lib/config-data/merged/nova.conf, line 2", "custom"),
         ("process 1 (nova-compute)", "custom"),
     ]  # fmt: skip
-
-
-def test_text_that_is_handed_down_is_followed_from_the_object_that_says_it() -> None:
-    snapshot = nova(text="", rendered="")
-    (above,) = snapshot.of_kind(kinds.NOVA)
-    above["spec"]["customServiceConfig"] = TEXT
-    (config_map,) = snapshot.of_kind(built_in.CONFIGMAP)
-    config_map["data"]["nova.conf.90-custom"] = f"# spec.customServiceConfig of Nova nova\n{TEXT}"
-    (found,) = ways("libvirt.cpu_mode", snapshot, inside(TEXT))
-    assert found.agrees
-    assert [(where, value) for where, value, _ in said([found])][:2] == [
-        ("Nova space/nova spec.customServiceConfig, line 2", "custom"),
-        ("ConfigMap c-config-data, key nova.conf.90-custom, line 3", "custom"),
-    ]
 
 
 def test_a_pod_that_was_not_replaced_is_marked() -> None:
@@ -262,3 +253,209 @@ def test_the_script_finds_processes_and_the_files_that_they_were_started_with(
     texts = {one.path: one.text for one in found.files}
     assert texts[str(tmp_path / "nova.conf")] == "[DEFAULT]\nhost = nova.conf\n"
     assert mine.start + trace.CLOCK_SECONDS >= (tmp_path / "nova.conf").stat().st_mtime
+
+
+# --- levels ---------------------------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """What writing a file needs of a scope; it keeps what is applied."""
+
+    def __init__(self, spec: Any, secrets: dict[str, str]) -> None:
+        self.spec, self.name = spec, "nova-cell1-compute"
+        self.facts = {levels.FACT: secrets, levels.SERVICE: "nova"}
+        self.applied: dict[str, Object] = {}
+
+    async def apply(self, resource: Resource, body: Object) -> Object:
+        self.applied[body["metadata"]["name"]] = body
+        return body
+
+
+def cloud(cell: Object, group: Object, **spec: Any) -> Object:
+    templates = {"cell1": {**cell, "computes": {"compute": group}}}
+    nova_spec = spec.pop("nova", {})
+    return {**spec, "nova": {**nova_spec, "cellTemplates": templates}}
+
+
+async def levelled(spec: Object, secrets: dict[str, str], *, now: Object | None = None) -> live.Snapshot:
+    """The objects that the operator makes of a control plane, down to the files of a group of computes; ``now`` is what
+    the control plane says since."""
+    model = origins.KINDS["OpenStackControlPlane"].spec.model_validate(spec)
+    found = nova()
+    objects = dict(found.objects)
+
+    def say(resource: Resource, content: Object) -> Any:
+        (one,) = objects[resource]
+        objects[resource] = [{**one, "spec": content}]
+        return origins.KINDS[resource.kind].spec.model_validate(content)
+
+    (service,) = [one for one in controlplane.EVERYTHING if one is nova_service.SERVICE]
+    made = say(kinds.NOVA, controlplane_resources.child(service, "cloud", model)["spec"])
+    (before,) = found.objects[kinds.NOVA_CELL]
+    given = {key: value for key, value in before["spec"].items() if key not in ("computes", "customServiceConfig")}
+    cell = say(kinds.NOVA_CELL, given | nova_resources.cell("nova", made, made.cell_templates["cell1"]))
+    group = say(kinds.NOVA_COMPUTE, cell_resources.compute("nova-cell1", cell, "compute", "conductor", ""))
+    say(kinds.CONTROL_PLANE, now or spec)
+    scope: Any = Recorder(group, secrets)
+    rows = (ini.spec("DEFAULT", "manager_shutdown_timeout", "shutdownSeconds"),)
+    await config.ensure(scope, "nova", [config.File("nova.conf", rows, levels.custom(scope))])
+    (holder,) = objects[built_in.CONFIGMAP]
+    objects[built_in.CONFIGMAP] = [{**holder, "data": scope.applied["nova-cell1-compute-config-data"]["data"]}]
+    (holder,) = objects[built_in.SECRET]
+    objects[built_in.SECRET] = [{**holder, "data": scope.applied["nova-cell1-compute-config-secrets"]["data"]}]
+    return live.Snapshot(objects)
+
+
+def merged(snapshot: live.Snapshot) -> str:
+    """What the init container makes of the parts."""
+    (one,) = snapshot.configured("nova")
+    return "\n".join(part.text or "" for part in one.parts)
+
+
+def text(value: str) -> str:
+    return f"[libvirt]\ncpu_mode = {value}\n"
+
+
+ALL = cloud(
+    {"customServiceConfig": text("three")}, {"customServiceConfig": text("four")},
+    customServiceConfig=f"# for all\n{text('one')}", nova={"customServiceConfig": text("two")},
+)  # fmt: skip
+
+
+async def test_a_text_of_each_level_is_followed_and_the_nearest_wins() -> None:
+    snapshot = await levelled(ALL, {})
+    (found,) = ways("libvirt.cpu_mode", snapshot, inside(merged(snapshot)))
+    of_all = "spec.customServiceConfig of OpenStackControlPlane cloud"
+    of_nova = "spec.customServiceConfig of Nova nova"
+    in_cell = "cellTemplates.cell1.customServiceConfig"
+    of_cell = "spec.customServiceConfig of NovaCell nova-cell1"
+    assert [(hop.where, hop.value, hop.origin, hop.problem) for hop in found.hops] == [
+        ("OpenStackControlPlane space/cloud spec.customServiceConfig, line 3", "one", "", ""),
+        ("Nova space/nova spec.inheritedConfig[0], line 2", "one", of_all, ""),
+        ("NovaCell space/nova-cell1 spec.inheritedConfig[0], line 2", "one", of_all, ""),
+        ("NovaCompute space/nova-cell1-compute spec.inheritedConfig[0], line 2", "one", of_all, ""),
+        ("OpenStackControlPlane space/cloud spec.nova.customServiceConfig, line 2", "two", "", ""),
+        ("Nova space/nova spec.customServiceConfig, line 2", "two", "", ""),
+        ("NovaCell space/nova-cell1 spec.inheritedConfig[1], line 2", "two", of_nova, ""),
+        ("NovaCompute space/nova-cell1-compute spec.inheritedConfig[1], line 2", "two", of_nova, ""),
+        (f"OpenStackControlPlane space/cloud spec.nova.{in_cell}, line 2", "three", "", ""),
+        (f"Nova space/nova spec.{in_cell}, line 2", "three", "", ""),
+        ("NovaCell space/nova-cell1 spec.customServiceConfig, line 2", "three", "", ""),
+        ("NovaCompute space/nova-cell1-compute spec.inheritedConfig[2], line 2", "three", of_cell, ""),
+        (f"OpenStackControlPlane space/cloud spec.nova.{FIELD}, line 2", "four", "", ""),
+        (f"Nova space/nova spec.{FIELD}, line 2", "four", "", ""),
+        ("NovaCell space/nova-cell1 spec.computes.compute.customServiceConfig, line 2", "four", "", ""),
+        ("NovaCompute space/nova-cell1-compute spec.customServiceConfig, line 2", "four", "", ""),
+        ("ConfigMap c-config-data, key nova.conf.90-custom, line 3", "one", f"{of_all}; overridden below", ""),
+        ("ConfigMap c-config-data, key nova.conf.92-custom, line 3", "two", f"{of_nova}; overridden below", ""),
+        ("ConfigMap c-config-data, key nova.conf.94-custom, line 3", "three", f"{of_cell}; overridden below", ""),
+        ("ConfigMap c-config-data, key nova.conf.96-custom, line 3", "four", "spec.customServiceConfig", ""),
+    ]  # fmt: skip
+    (pod,) = found.pods
+    last = [hop for hop in pod[1] if hop.where.startswith("/var/lib/config-data")][-1]
+    assert (last.value, last.origin) == ("four", "spec.customServiceConfig")
+    assert found.agrees
+
+
+async def test_a_text_that_has_not_been_handed_down_is_marked_where_the_way_ends() -> None:
+    snapshot = await levelled(ALL, {}, now={**ALL, "customServiceConfig": text("another")})
+    (found,) = ways("libvirt.cpu_mode", snapshot, inside(merged(snapshot)))
+    assert [(where, value) for where, value, problem in said([found]) if problem] == [
+        ("OpenStackControlPlane space/cloud spec.customServiceConfig, line 2", "another")
+    ]
+
+
+async def test_a_text_that_the_file_has_of_another_level_only_is_marked() -> None:
+    spec = cloud({}, {"customServiceConfig": text("one")}, customServiceConfig=text("one"))
+    snapshot = await levelled(spec, {})
+    (holder,) = snapshot.objects[built_in.CONFIGMAP]
+    data = {key: value for key, value in holder["data"].items() if key != "nova.conf.90-custom"}
+    snapshot = live.Snapshot({**snapshot.objects, built_in.CONFIGMAP: [{**holder, "data": data}]})
+    (found,) = ways("libvirt.cpu_mode", snapshot, inside(merged(snapshot)))
+    assert [where for where, _, problem in said([found]) if problem] == [
+        "NovaCompute space/nova-cell1-compute spec.inheritedConfig[0], line 2"
+    ]
+
+
+SECRETS = {
+    "spec.configSecrets of OpenStackControlPlane cloud[0]: Secret shared, key a.conf": "[glance]\nretries = 7\n",
+    "spec.configSecrets of OpenStackControlPlane cloud[1]: Secret shared, key b.conf": text("so-secret"),
+    "spec.configSecrets[0]: Secret own, key c.conf": "[libvirt]\nrbd_user = hush-hush\n",
+}
+IN_SECRETS = cloud(
+    {}, {"configSecrets": [{"name": "own", "key": "c.conf"}]},
+    customServiceConfig=text("one"),
+    configSecrets=[{"name": "shared", "key": "a.conf"}, {"name": "shared", "key": "b.conf"}],
+)  # fmt: skip
+
+
+async def test_a_text_in_a_secret_is_followed_by_the_secrets_name_and_never_shown() -> None:
+    snapshot = await levelled(IN_SECRETS, SECRETS)
+    (found,) = ways("libvirt.cpu_mode", snapshot, inside(merged(snapshot)))
+    origin = "spec.configSecrets of OpenStackControlPlane cloud[1]: Secret shared, key b.conf"
+    where = "(Secret shared, key b.conf)"
+    assert [(hop.where, hop.value, hop.origin) for hop in found.hops if hop.where.endswith(where)] == [
+        (f"OpenStackControlPlane space/cloud spec.configSecrets[1] {where}", live.HIDDEN, ""),
+        (f"Nova space/nova spec.inheritedConfig[0].secrets[1] {where}", live.HIDDEN, origin),
+        (f"NovaCell space/nova-cell1 spec.inheritedConfig[0].secrets[1] {where}", live.HIDDEN, origin),
+        (f"NovaCompute space/nova-cell1-compute spec.inheritedConfig[0].secrets[1] {where}", live.HIDDEN, origin),
+    ]
+    last = found.hops[-1]
+    assert (last.where.rpartition(",")[0], last.value, last.origin) == (
+        "Secret c-config-secrets, key nova.conf.91-custom", live.HIDDEN, origin,
+    )  # fmt: skip
+    assert found.agrees
+    asked = explain.parse_option("nova", "libvirt.cpu_mode", DEFAULT_RELEASE)
+    (now,) = explain.option_report(asked, snapshot)["now"]
+    assert (now["value"], now["origin"], now["fields"][-1]["field"]) == (
+        live.HIDDEN, origin, f"spec.configSecrets[1] {where}",
+    )  # fmt: skip
+    shown = trace._json(asked, [found]) + json.dumps(now)
+    (own,) = ways("libvirt.rbd_user", snapshot, inside(merged(snapshot)))
+    assert own.hops[-1].origin == "spec.configSecrets[0]: Secret own, key c.conf"
+    assert f"spec.nova.{FIELD.replace('customServiceConfig', 'configSecrets')}[0]" in own.hops[0].where
+    shown += trace._json(explain.parse_option("nova", "libvirt.rbd_user", DEFAULT_RELEASE), [own])
+    assert "so-secret" not in shown
+    assert "hush-hush" not in shown
+
+
+async def test_a_pod_that_still_has_what_was_in_a_secret_does_not_show_it() -> None:
+    old = merged(await levelled(IN_SECRETS, SECRETS))
+    snapshot = await levelled(cloud({}, {}, customServiceConfig=text("one")), {})
+    (found,) = ways("libvirt.cpu_mode", snapshot, inside(old))
+    assert not found.agrees
+    assert "so-secret" not in trace._json(explain.parse_option("nova", "libvirt.cpu_mode", DEFAULT_RELEASE), [found])
+
+
+async def test_a_whole_file_is_followed_from_the_field_that_it_stands_in() -> None:
+    logging = {"defaultConfigOverwrite": {"logging.conf": "[loggers]\nkeys = root\n"}}
+    snapshot = await levelled(cloud({}, {}, nova=logging), {})
+    (found,) = ways("DEFAULT.log_config_append", snapshot, inside(merged(snapshot)))
+    file = "spec.defaultConfigOverwrite[logging.conf]"
+    assert [(hop.where, hop.value) for hop in found.hops[:-1]] == [
+        (f"OpenStackControlPlane space/cloud {file.replace('spec.', 'spec.nova.')}", "a file of 2 lines"),
+        (f"Nova space/nova {file}", "a file of 2 lines"),
+        (f"NovaCell space/nova-cell1 {file}", "a file of 2 lines"),
+        (f"NovaCompute space/nova-cell1-compute {file}", "a file of 2 lines"),
+    ]
+    last = found.hops[-1]
+    assert (last.where.rpartition(",")[0], last.value, last.origin) == (
+        "ConfigMap c-config-data, key nova.conf.10-generated",
+        f"{config.MERGED}/logging.conf",
+        "spec.defaultConfigOverwrite: logging.conf",
+    )
+    assert found.agrees
+
+
+async def test_of_two_whole_files_of_one_name_the_nearest_is_followed() -> None:
+    near, far = ({"defaultConfigOverwrite": {"logging.conf": f"[loggers]\nkeys = {name}\n"}} for name in ("a", "b"))
+    snapshot = await levelled(cloud({}, near, nova=far), {})
+    (found,) = ways("DEFAULT.log_config_append", snapshot, inside(merged(snapshot)))
+    file = "defaultConfigOverwrite[logging.conf]"
+    group = "cellTemplates.cell1.computes.compute"
+    assert [hop.where for hop in found.hops[:-1]] == [
+        f"OpenStackControlPlane space/cloud spec.nova.{group}.{file}",
+        f"Nova space/nova spec.{group}.{file}",
+        f"NovaCell space/nova-cell1 spec.computes.compute.{file}",
+        f"NovaCompute space/nova-cell1-compute spec.{file}",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -179,6 +180,55 @@ async def test_the_check_of_the_text_speaks_and_secrets_do_not(world: Any) -> No
     for text in (plan._json(foretold), "\n".join(plan._text(foretold))):
         assert "so-very-secret" not in text
         assert "c28tdmVyeS1zZWNyZXQ" not in text
+
+
+async def test_text_in_secrets_is_planned_by_name_and_never_shown(world: Any) -> None:
+    """At the object's own level, and handed down; a Secret that exists, and another content of it in the file."""
+    async with world.operator("keystone") as operator:
+        await rolled_out(world, operator)
+        await world.secret("options", **{"k.conf": "[token]\nexpiration = 414243\n"})
+        named = {"name": "options", "key": "k.conf"}
+        origin = "spec.customServiceConfig of OpenStackControlPlane cloud"
+        own = {"configSecrets": [named]}
+        above = {"inheritedConfig": [{"origin": origin, "secrets": [named], "shared": True}]}
+        for spec in (own, above):
+            body = document(ours.KEYSTONE, "keystone", spec)
+            foretold = await planned(world, body)
+            told = {(one.kind, one.name): one for one in foretold.changes}
+            (difference,) = told["Secret", "keystone-config-secrets"].differences
+            assert difference.path.startswith("data.keystone.conf.9")
+            assert (difference.before, difference.after) == (None, live.HIDDEN)
+            assert told["Deployment", "keystone-api"].pods == "replaces 1 pod"
+            nothing_is_shown(foretold, "414243")
+        # The operator reads it now, so that another content is planned as well.
+        body["metadata"]["namespace"] = world.namespace
+        world.cluster.apply(document(ours.KEYSTONE, "keystone", own) | {"metadata": body["metadata"]})
+        await operator.settle()
+        changed = document(kinds.SECRET, "options", {}) | {"stringData": {"k.conf": "[token]\nexpiration = 515253\n"}}
+        del changed["spec"]
+        foretold = await planned(world, changed)
+        told = {(one.kind, one.name): one for one in foretold.changes}
+        assert {(one.before, one.after) for one in told["Secret", "keystone-config-secrets"].differences} == {
+            (live.HIDDEN, live.HIDDEN)
+        }
+        nothing_is_shown(foretold, "414243", "515253")
+
+
+def nothing_is_shown(foretold: plan.Plan, *values: str) -> None:
+    for shown in (plan._json(foretold), "\n".join(plan._text(foretold))):
+        for value in values:
+            assert value not in shown
+            # As it stands in a Secret, wherever a group of three bytes begins.
+            assert all(base64.b64encode(value[start:].encode())[:4].decode() not in shown for start in range(3))
+
+
+def test_all_data_of_a_secret_that_had_none_is_hidden() -> None:
+    empty: Object = {"metadata": {"name": "s"}}
+    full = {**empty, "data": {"a": "c28="}}
+    for before, now in ((empty, full), (full, empty)):
+        (difference,) = plan._differences(kinds.SECRET, before, now)
+        assert difference.path == "data"
+        assert {difference.before, difference.after} == {None, live.HIDDEN}
 
 
 async def test_what_the_server_refuses_is_refused(world: Any) -> None:

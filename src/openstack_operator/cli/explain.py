@@ -17,7 +17,7 @@ from openstack_operator.cli import live, origins, status
 from openstack_operator.cli.origins import Place, Setting
 from openstack_operator.kit import catalogues, config_text, custom_config, levels, option_types
 from openstack_operator.kit.catalogues import Catalogue, Option
-from openstack_operator.kit.service import Service
+from openstack_operator.kit.service import File, Service
 from openstack_operator.runtime import client, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.kinds import Kind
@@ -181,7 +181,7 @@ def option_report(asked: Named, snapshot: live.Snapshot | None) -> Report:
         "option": asked.name,
         "catalogue": _catalogue(asked),
         "setBy": _rows(one for one in origins.settings(asked.service) if asked.is_set_by(one)),
-        "usersText": [_text(file.kind, file.field) for file in asked.service.files if file.field],
+        "usersText": _users(asked.service),
     }
     if snapshot is not None:
         report["now"] = list(_now(asked, snapshot))
@@ -241,10 +241,29 @@ def _row(one: Setting) -> Report:
     }
 
 
-def _text(kind: Kind, field: str) -> Report:
-    place = Place(kind, tuple(field.split(".")[1:]))
-    above = [*origins.above(place), *origins.above(Place(kind, origins.INHERITED))]
-    return {"field": str(place), "above": [str(one) for one in above if one.path[-1] != origins.INHERITED[0]]}
+def _users(service: Service) -> list[Report]:
+    """What wins over rows in each file: the texts of all levels, the one that wins most first."""
+    found: dict[tuple[str, ...], Report] = {}
+    for file in (*service.files, *service.own_files):
+        own = [Place(file.kind, tuple(field.split(".")[1:])) for field in reversed(file.texts)]
+        if not own:
+            continue
+        inherited = Place(file.kind, (levels.INHERITED,))
+        levels_ = [*own, *(upper for one in (*own, inherited) for upper in origins.above(one))]
+        texts = [one for one in dict.fromkeys(levels_) if one.path[-1] == levels.TEXT]
+        top = texts[-1].kind
+        found.setdefault(
+            tuple(map(str, own)),
+            {
+                "field": str(own[0]),
+                "above": [str(one) for one in texts if one != own[0]],
+                # Of the topmost kind a longer path is nearer to the process.
+                "levels": [
+                    str(one) for one in sorted(texts, key=lambda one: len(one.path), reverse=True) if one.kind is top
+                ],
+            },
+        )
+    return list(found.values())
 
 
 def _now(asked: Named, snapshot: live.Snapshot) -> Iterator[Report]:
@@ -268,15 +287,18 @@ def _now(asked: Named, snapshot: live.Snapshot) -> Iterator[Report]:
             "fields": [],
         }
         if last is not None:
+            levels_ = {item.origin for item in counted}
             uppers = (
-                snapshot.texts_with(one, asked.places) if last.part.is_users else snapshot.fields_of(one, last.origin)
+                [text for text in reversed(snapshot.texts_with(one, asked.places)) if text.level in levels_]
+                if last.part.is_users
+                else snapshot.fields_of(one, last.origin)
             )
             entry["fields"] = [
                 {
                     "object": upper.label,
                     "field": upper.field,
                     "line": upper.line or None,
-                    "value": live.masked(upper.value, is_secret=is_secret),
+                    "value": live.masked(upper.value, is_secret=is_secret or upper.is_secret),
                 }
                 for upper in uppers
             ]
@@ -308,18 +330,11 @@ def option_text(report: Report) -> Iterator[str]:
     else:
         yield "Not set by the operator: the release's default holds, or what users write."
     if report["usersText"]:
-        yield "Users' text wins over it:"
+        yield "Users' text wins over it, the first of each list most, and configSecrets beside it over the text:"
         for text in report["usersText"]:
             yield f"  {text['field']}"
-            yield from (f"      {field}" for field in _tops(text["above"]))
+            yield from (f"      {field}" for field in text["levels"])
     yield from _told(report)
-
-
-def _tops(above: Sequence[str]) -> list[str]:
-    """Of the fields above one, the narrowest and the widest of the topmost kind: JSON has all of them."""
-    texts = [field for field in above if field.endswith(levels.TEXT)]
-    tops = [field for field in texts if field.startswith(texts[-1].split(" ")[0])] if texts else []
-    return sorted({max(tops, key=len), min(tops, key=len)}, key=len, reverse=True) if tops else []
 
 
 def _told(report: Report) -> Iterator[str]:
@@ -394,7 +409,8 @@ def field_report(asked: Place, snapshot: live.Snapshot | None) -> Report:
         "fields": [f"spec.{'.'.join(path)}" for path, _ in below],
         "becomes": [str(place) for place in places[1:]],
         "options": _rows(rows),
-        "texts": [f"{file.name} of {kind}" for kind, file in texts_of(places)],
+        "texts": list(dict.fromkeys(f"{file.name} of {kind}" for kind, file in texts_of(places))),
+        "files": list(files_of(places)),
     }
     if snapshot is not None:
         report["now"] = list(_objects(places, rows, snapshot))
@@ -426,10 +442,25 @@ def rows_of(places: Sequence[Place]) -> list[Setting]:
 def texts_of(places: Sequence[Place]) -> Iterator[tuple[str, Any]]:
     """Kind and file that a text in one of these fields is appended to."""
     for place in places:
-        for file in origins.SERVICE_OF[place.kind.resource.kind].files:
-            is_handed_down = place.path == origins.INHERITED and bool(file.field)
-            if file.kind is place.kind and (is_handed_down or file.field == f"spec.{'.'.join(place.path)}"):
+        if not place.path or place.path[-1] not in origins.HANDED_DOWN:
+            continue
+        service = origins.SERVICE_OF[place.kind.resource.kind]
+        text = ".".join(("spec", *place.path[:-1], levels.TEXT))
+        for file in (*service.files, *service.own_files):
+            if file.kind is place.kind and text in file.texts:
                 yield place.kind.resource.kind, file
+
+
+def files_of(places: Sequence[Place]) -> Iterator[str]:
+    """The whole files that one of these fields puts in the place of a service's own, and beside which file."""
+    for place in places:
+        for file in origins.SERVICE_OF[place.kind.resource.kind].files:
+            if file.kind is place.kind and place in _overwrites(file):
+                yield from (f"{name} beside {file.name} of {place.kind.resource.kind}" for name in file.overwritable)
+
+
+def _overwrites(file: File) -> set[Place]:
+    return {Place(file.kind, path) for row in file.overwrites() for path in origins.paths(row.origin)}
 
 
 def _objects(places: Sequence[Place], rows: Sequence[Setting], snapshot: live.Snapshot) -> Iterator[Report]:
@@ -481,6 +512,9 @@ def field_text(report: Report) -> Iterator[str]:
         yield "Sets options:"
         for row in report["options"]:
             yield f"  {row['option']} in {row['file']} of {row['kind']}  ({row['origin']})"
+    if report["files"]:
+        yield "Puts files in the place of the service's own:"
+        yield from (f"  {file}" for file in report["files"])
     if report["texts"]:
         yield "Appended to:"
         yield from (f"  {text}" for text in report["texts"])

@@ -10,15 +10,16 @@ import asyncio
 import base64
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pydantic
 
 from openstack_operator.cli import origins, status
-from openstack_operator.kit import catalogues, config_text, config_validity, kinds, pods
+from openstack_operator.kit import catalogues, config_text, config_validity, kinds, levels, overwrites, pods
 from openstack_operator.kit.catalogues import Option
 from openstack_operator.kit.config_text import Assignment
+from openstack_operator.kit.types import ConfigSecret
 from openstack_operator.runtime import client, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
@@ -30,6 +31,12 @@ WORKLOADS = (built_in.DEPLOYMENT, built_in.STATEFULSET, built_in.DAEMONSET, buil
 
 HIDDEN = "(hidden)"
 _ORIGIN = re.compile(r"# (\S.*)")
+_LEVEL = re.compile(
+    rf"# (spec\.(?:\w+\.)*(?:{levels.TEXT}(?: of \w+ \S+)?"
+    rf"|{levels.SECRETS}(?: of \w+ \S+)?\[\d+\]: Secret \S+, key \S+))"
+)
+"""The line above a users' text in a file (``kit/levels.py``)."""
+_SECRET_LEVEL = re.compile(r".*\[\d+\]: Secret \S+, key \S+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Part:
     key: str
     text: str | None
     is_secret: bool = False
+    is_merged: bool = False
 
     @property
     def is_users(self) -> bool:
@@ -55,8 +63,13 @@ class Assigned:
     assignment: Assignment
     origin: str
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether it comes from a Secret. Of a merged file, its own lines tell."""
+        return self.part.is_secret or (self.part.is_merged and bool(_SECRET_LEVEL.fullmatch(self.origin)))
+
     def shown(self, option: Option | None) -> str:
-        return masked(self.assignment.value, is_secret=self.part.is_secret or bool(option and option.secret))
+        return masked(self.assignment.value, is_secret=self.is_secret or bool(option and option.secret))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,12 +114,19 @@ def variables(container: Object, pod: Object | None, section: str, name: str) ->
 
 @dataclasses.dataclass(frozen=True)
 class Upper:
-    """A field of an object, or of one above it, and what stands there. ``line`` counts within a text."""
+    """A field of an object, or of one above it, and what stands there. ``line`` counts within a text.
+
+    ``level`` is what files call the users' text that it is or hands down; ``depth`` counts from the object with the
+    file upwards. The value of a text in a Secret is not known here, and hidden.
+    """
 
     label: str
     field: str
     value: str
     line: int = 0
+    level: str = ""
+    depth: int = 0
+    is_secret: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,22 +190,30 @@ class Snapshot:
             found.append(by_uid[owner])
         return found
 
-    def texts_with(self, one: Configured, names: Sequence[tuple[str, str]]) -> Iterator[Upper]:
-        """The users' texts of an object and of its owners that set an option in one of its files."""
+    def texts_with(self, one: Configured, names: Sequence[tuple[str, str]]) -> list[Upper]:
+        """The users' texts of an object and of its owners that set an option in one of its files: level by level,
+        lowest precedence first, and each from the topmost object down."""
         chain = self.chain(one.kind, one.owner)
-        appended = {_origin(part, (part.text or "").splitlines(), 1) for part in one.parts if part.is_users}
+        # Which Secret sets the option, its own text in the file tells: users' Secrets themselves are not read.
+        in_secrets = {found.origin for found in assigned(one.parts, names) if found.part.is_secret}
+        found: list[tuple[tuple[int, ...], Upper]] = []
         for depth, (kind, item) in enumerate(chain):
-            for field, text, path in _texts(kind, item):
-                rest = _remainder(path, chain, depth)
-                if rest is None or _level(chain, *rest) not in appended:
+            for text in _texts(kind, item):
+                home = _home(text, chain, depth)
+                if home is None or (not home.depth and home.field not in own_texts(one)):
                     continue
-                for assignment in _parsed(text):
-                    if (catalogues.normal(assignment.section), assignment.key) in names:
-                        yield Upper(_label(kind, item), field, assignment.value, assignment.line)
+                # Of each level the text is before the Secrets, and of the object's own the widest is the first.
+                order = (-home.depth, len(home.field), text.number + 1)
+                for upper in _uppers(text, home.level, names, in_secrets):
+                    found.append(((*order, -depth), dataclasses.replace(upper, label=_label(kind, item), depth=depth)))
+        return [upper for _, upper in sorted(found, key=lambda pair: pair[0])]
 
     def fields_of(self, one: Configured, origin: str) -> Iterator[Upper]:
         """The fields that a row names, in the object, and in its owners where they say something."""
         chain = self.chain(one.kind, one.owner)
+        if overwrites.FIELD in origin:
+            yield from _whole_files(chain, origin)
+            return
         for path in origins.paths(origin):
             place = origins.Place(one.kind, path)
             for upper in (place, *origins.above(place)):
@@ -197,7 +225,7 @@ class Snapshot:
                         default = f"{origins.shown(origins.default(place))} (the default)"
                         yield Upper(_label(kind, item), f"spec.{'.'.join(path)}", default)
                     for found, value in given:
-                        if (_remainder(found, chain, depth) or ((),))[0] == path:
+                        if _remainder(found, chain, depth) == path:
                             yield Upper(_label(kind, item), f"spec.{'.'.join(found)}", origins.shown(value))
 
 
@@ -213,29 +241,119 @@ def controller(item: Object) -> str:
     return ""
 
 
-def _level(chain: Sequence[tuple[Kind, Object]], path: origins.Path, depth: int) -> str:
-    """What the file calls a text: a field of the object itself, or one of an object above (``levels.handed_down``)."""
-    field = f"spec.{'.'.join(path)}"
-    return f"{field} of {chain[depth][0].resource.kind} {chain[depth][1]['metadata']['name']}" if depth else field
+@dataclasses.dataclass(frozen=True)
+class _Text:
+    """A users' text in a spec, or the name of a Secret with one. ``level`` is given of what was handed down."""
+
+    field: str
+    text: str
+    secret: ConfigSecret | None = None
+    number: int = -1
+    """Its number in the list of Secrets."""
+    level: str = ""
+    origin: str = ""
 
 
-def _texts(kind: Kind, item: Object) -> Iterator[tuple[str, str, origins.Path]]:
-    """Field, text and path of every users' text in a spec."""
+class _Home(NamedTuple):
+    """Where a text is an object's own: how far up, in which field, and what files call it."""
+
+    depth: int
+    field: str
+    level: str
+
+
+def _texts(kind: Kind, item: Object) -> Iterator[_Text]:
+    """Every users' text in a spec, those that it hands down for the objects above included."""
     try:
         spec = kind.spec.model_validate(item.get("spec", {}))
     except pydantic.ValidationError:
         # The operator refuses it as well: nothing of it reaches anything.
         return
+    for index, level in enumerate(getattr(spec, "inherited_config", ())):
+        field = f"spec.{levels.INHERITED}[{index}]"
+        yield _Text(field, level.text, level=level.origin, origin=level.origin)
+        for number, secret in enumerate(level.secrets):
+            name = levels.label(levels.inherited_field(level), number, secret)
+            yield _Text(f"{field}.secrets[{number}]", "", secret, number, name, level.origin)
     for piece in config_validity.pieces(spec):
         if piece.name == config_validity.TEXT:
-            yield piece.path, piece.value, tuple(piece.path.split(".")[1:])
+            yield _Text(piece.path, piece.value)
+        elif piece.name == config_validity.SECRETS:
+            for number, secret in enumerate(piece.value):
+                yield _Text(piece.path, "", secret, number)
 
 
-def _remainder(path: origins.Path, chain: Sequence[tuple[Kind, Object]], depth: int) -> tuple[origins.Path, int] | None:
-    """What a field of the object at ``depth`` of a chain is called in the object that it is the template of, and the
-    depth of that one; None where it is about other objects: another part, another key of a map."""
-    level = depth
-    for number in range(depth, 0, -1):
+def _home(text: _Text, chain: Sequence[tuple[Kind, Object]], depth: int) -> _Home | None:
+    """None for what is about other objects, and for what was handed down from one that is no longer there."""
+    if text.level:
+        for number, (kind, item) in enumerate(chain):
+            if text.origin == f"spec.{levels.TEXT} of {kind.resource.kind} {item['metadata']['name']}":
+                return _Home(number, f"spec.{levels.TEXT}", text.level)
+        return None
+    path: origins.Path | None = tuple(text.field.split(".")[1:])
+    while depth and path is not None and len(path) > 1:
+        path = _remainder(path, chain[: depth + 1], depth, steps=1)
+        depth -= 1
+    if path is None:
+        return None
+    field = ".".join(("spec", *path))
+    # What files call it, as in ``levels``.
+    kind, item = chain[depth]
+    above = f" of {kind.resource.kind} {item['metadata']['name']}" if depth else ""
+    name = f"{field}{above}" if text.secret is None else levels.label(f"{field}{above}", text.number, text.secret)
+    return _Home(depth, ".".join(("spec", *path[:-1], levels.TEXT)), name)
+
+
+def _uppers(text: _Text, level: str, names: Sequence[tuple[str, str]], in_secrets: Collection[str]) -> Iterator[Upper]:
+    """What a text says of an option, without its object."""
+    if text.secret is None:
+        for assignment in _parsed(text.text):
+            if (catalogues.normal(assignment.section), assignment.key) in names:
+                yield Upper("", text.field, assignment.value, assignment.line, level)
+    elif level in in_secrets:
+        where = f"Secret {text.secret.name}, key {text.secret.key}"
+        field = text.field if text.level else f"{text.field}[{text.number}]"
+        yield Upper("", f"{field} ({where})", HIDDEN, 0, level, is_secret=True)
+
+
+def own_texts(one: Configured) -> frozenset[str]:
+    """The fields of its object whose text a file has."""
+    service = origins.SERVICE_OF[one.kind.resource.kind]
+    return frozenset(
+        field
+        for file in (*service.files, *service.own_files)
+        if file.kind is one.kind and is_named(file.name, one.file)
+        for field in file.texts
+    )
+
+
+def _whole_files(chain: Sequence[tuple[Kind, Object]], origin: str) -> Iterator[Upper]:
+    """The fields that a whole file comes from: the nearest of the object itself, and those above with the same text."""
+    fields, _, name = origin.rpartition(": ")
+    kind, item = chain[0]
+    text = None
+    for path in origins.paths(fields):
+        for depth, (kind, item) in enumerate(chain):
+            for upper in (origins.Place(chain[0][0], path), *origins.above(origins.Place(chain[0][0], path))):
+                if upper.kind is not kind:
+                    continue
+                for found, files in matching(item, upper):
+                    if name not in files or _remainder(found, chain, depth) != path:
+                        continue
+                    text = files[name] if not depth else text
+                    if files[name] == text:
+                        said = f"a file of {len(text.splitlines())} lines"
+                        yield Upper(_label(kind, item), f"spec.{'.'.join(found)}[{name}]", said, depth=depth)
+        if text is not None:
+            return
+
+
+def _remainder(
+    path: origins.Path, chain: Sequence[tuple[Kind, Object]], depth: int, steps: int | None = None
+) -> origins.Path | None:
+    """What a field of the object at ``depth`` of a chain is called in the chain's first object, or in the one that is
+    ``steps`` below; None where it is about other objects: another part, another key of a map."""
+    for number in range(depth, 0 if steps is None else depth - steps, -1):
         (kind, item), (child_kind, child) = chain[number], chain[number - 1]
         for prefix, template in origins.positions(kind.spec):
             made = origins.fed(kind, template)
@@ -245,9 +363,9 @@ def _remainder(path: origins.Path, chain: Sequence[tuple[Kind, Object]], depth: 
             names = [children.name(item["metadata"]["name"], key) for key in keys]
             if child_kind not in made or any(name != child["metadata"]["name"] for name in names):
                 return None
-            path, level = path[len(prefix) :], number - 1
+            path = path[len(prefix) :]
             break
-    return path, level
+    return path
 
 
 def matching(item: Object, place: origins.Place) -> Iterator[tuple[origins.Path, Any]]:
@@ -273,8 +391,12 @@ def _names(service: str, kind: Kind, files: Mapping[str, Any]) -> Iterator[str]:
     declared = [file.name for one in (origins.SERVICES[service],) for file in (*one.files, *one.own_files)
                 if file.kind is kind]  # fmt: skip
     for name in files:
-        if any(re.fullmatch(re.escape(one).replace("<cell>", ".+"), name) for one in declared):
+        if any(is_named(one, name) for one in declared):
             yield name
+
+
+def is_named(declared: str, name: str) -> bool:
+    return bool(re.fullmatch(re.escape(declared).replace("<cell>", ".+"), name))
 
 
 def _parts(workload: Object, holders: Mapping[tuple[str, str, str], Object]) -> dict[str, tuple[Part, ...]]:
@@ -324,14 +446,13 @@ def assigned(parts: Sequence[Part], names: Sequence[tuple[str, str]]) -> list[As
 
 
 def _origin(part: Part, lines: Sequence[str], line: int) -> str:
-    """What the comment above a generated line says; of users' text, what the first line says."""
-    if part.is_users:
-        # Several Secrets of one level stand in one part, each below its own name.
-        above = next((one for one in reversed(lines[:line]) if one.startswith("# spec.")), "")
-    else:
-        above = lines[line - 2] if line > 1 else ""
-    found = _ORIGIN.match(above)
-    return found[1] if found else ""
+    """What the comment above a generated line says; of users' text, what the line says that names it: the part's first
+    one, and the one above each further Secret of its level. A merged file has the same lines."""
+    for above in reversed(lines[: line - 1] if part.is_users or part.is_merged else ()):
+        if found := _LEVEL.fullmatch(above):
+            return found[1]
+    found = _ORIGIN.match(lines[line - 2] if line > 1 else "")
+    return found[1] if found and not part.is_users else ""
 
 
 def effective(found: Sequence[Assigned], names: Sequence[tuple[str, str]], option: Option | None) -> list[Assigned]:

@@ -36,10 +36,8 @@ UNKNOWN = object()
 
 Path = tuple[str, ...]
 
-INHERITED = (levels.INHERITED,)
-"""Field in which a kind has what users write into the objects above it."""
-
-_HANDED_DOWN = ((levels.TEXT,), (levels.SECRETS,), INHERITED)
+HANDED_DOWN = (levels.TEXT, levels.SECRETS, levels.INHERITED)
+"""Fields of an object whose configuration text its children get in `inheritedConfig` (``kit/levels.py``)."""
 
 _KEPT = frozenset((("NovaCell", ("publicEndpoint", "nodePort")),))
 """Fields that a child has as well and that are not passed on: a node port belongs to one Service."""
@@ -54,7 +52,7 @@ class Place:
 
     # A kind is told by its name: to compare all that it consists of takes most of the time of an answer.
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Place) and (self._key == other._key)
+        return isinstance(other, Place) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -101,7 +99,7 @@ def _settings(name: str) -> tuple[Setting, ...]:
 def _rows(service: Service) -> Iterator[Setting]:
     for file in (*service.files, *service.own_files):
         defaults = file.kind.spec.model_construct()
-        for row in file.all_rows():
+        for row in (*file.all_rows(), *file.overwrites()):
             yield Setting(file, row, _value(row, defaults))
 
 
@@ -219,14 +217,10 @@ def leaves(model: type[Model], path: Path = ()) -> Iterator[tuple[Path, Field]]:
 # --- from parents to children ---------------------------------------------------------------------------------------
 
 
+@functools.cache
 def children(kind: Kind) -> tuple[Kind, ...]:
     """Our kinds whose objects a kind makes."""
-    return _children(kind.resource.kind)
-
-
-@functools.cache
-def _children(name: str) -> tuple[Kind, ...]:
-    controllers = [one for one in SERVICE_OF[name].controllers if one.kind.resource.kind == name]
+    controllers = [one for one in SERVICE_OF[kind.resource.kind].controllers if one.kind is kind]
     return tuple(KINDS[resource.kind] for one in controllers for resource in one.owns if resource.kind in KINDS)
 
 
@@ -235,14 +229,9 @@ def is_made_of(spec: type[Model], template: type[Model]) -> bool:
     return issubclass(spec, template) and template.__module__.startswith(_SERVICES)
 
 
+@functools.cache
 def fed(kind: Kind, template: type[Model]) -> tuple[Kind, ...]:
     """The children of a kind that a model inside its spec is the template of."""
-    return _fed(kind.resource.kind, template)
-
-
-@functools.cache
-def _fed(name: str, template: type[Model]) -> tuple[Kind, ...]:
-    kind = KINDS[name]
     below = children(kind)
     found = tuple(one for one in below if is_made_of(one.spec, template))
     if found:
@@ -260,8 +249,12 @@ def _fed(name: str, template: type[Model]) -> tuple[Kind, ...]:
 
 def below(place: Place) -> tuple[Place, ...]:
     """The fields of children that a field sets, directly."""
-    found: dict[Place, None] = {}
     kind, path = place.kind, place.path
+    if path[0] in HANDED_DOWN:
+        # Levels of configuration are not copied into the same field: each keeps its name on the way down.
+        heirs = (child for child in children(kind) if levels.INHERITED in fields(child.spec))
+        return tuple(Place(child, (levels.INHERITED,)) for child in heirs)
+    found: dict[Place, None] = {}
     for prefix, template in positions(kind.spec):
         if len(prefix) < len(path) and fits(prefix, path):
             rest = path[len(prefix) :]
@@ -272,8 +265,6 @@ def below(place: Place) -> tuple[Place, ...]:
             if made:
                 # What is further down is the child's own affair.
                 break
-    if not found and path in _HANDED_DOWN:
-        return tuple(Place(child, INHERITED) for child in children(kind) if _has(child.spec, INHERITED))
     if not found and not _is_template(kind, path[0]) and (kind.resource.kind, path) not in _KEPT:
         own = fields(kind.spec).get(path[0])
         for child in children(kind):
@@ -295,6 +286,7 @@ def reached(place: Place) -> tuple[Place, ...]:
     return tuple(found)
 
 
+@functools.cache
 def above(place: Place) -> tuple[Place, ...]:
     """The fields of parents, and of theirs, that set a field; keys are ``ANY``."""
     found: dict[Place, None] = {}
@@ -302,7 +294,7 @@ def above(place: Place) -> tuple[Place, ...]:
     while due:
         one = due.pop()
         for kind in KINDS.values():
-            if any(one.kind is child for child in children(kind)):
+            if one.kind in children(kind):
                 for candidate in _candidates(kind, one):
                     if candidate not in found and _has(kind.spec, candidate.path) and one in below(candidate):
                         found[candidate] = None
@@ -311,10 +303,11 @@ def above(place: Place) -> tuple[Place, ...]:
 
 
 def _candidates(kind: Kind, place: Place) -> Iterator[Place]:
-    for path in _HANDED_DOWN if place.path == INHERITED else (place.path,):
-        yield Place(kind, path)
+    yield Place(kind, place.path)
+    if place.path == (levels.INHERITED,):
+        yield from (Place(kind, (name,)) for name in HANDED_DOWN[:-1])
     for prefix, template in positions(kind.spec):
-        if any(place.kind is child for child in fed(kind, template)):
+        if place.kind in fed(kind, template):
             yield Place(kind, (*prefix, *place.path))
 
 

@@ -293,7 +293,8 @@ def _downtime(resource: Resource, verb: str, before: Object | None, now: Object 
 def _differences(resource: Resource, before: Object, now: Object) -> Iterator[Difference]:
     old, new = (_shown(simulation.essence(one)) for one in (before, now))
     for one in _compared(old, new, ""):
-        if resource == built_in.SECRET and one.path.startswith(("data.", "stringData.")):
+        # All of the data is one difference where there was none, or is none in the end.
+        if resource == built_in.SECRET and one.path.split(".")[0] in ("data", "stringData"):
             was, becomes = (None if value is None else live.HIDDEN for value in (one.before, one.after))
             yield Difference(one.path, was, becomes)
         else:

@@ -19,7 +19,7 @@ import msgspec
 from openstack_operator.cli import explain, live, origins, status
 from openstack_operator.cli.explain import Named
 from openstack_operator.cli.live import Configured, Part
-from openstack_operator.kit import catalogues, config, labels
+from openstack_operator.kit import catalogues, config, labels, levels
 from openstack_operator.runtime import client, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
@@ -250,18 +250,16 @@ def _objects(
     counted: Sequence[live.Assigned],
 ) -> Iterator[Hop]:
     is_secret = bool(asked.option and asked.option.secret)
-    texts = list(snapshot.texts_with(one, asked.places))
+    texts = snapshot.texts_with(one, asked.places)
     fields = [] if not counted or counted[-1].part.is_users else snapshot.fields_of(one, counted[-1].origin)
     for field in reversed(list(fields)):
         yield Hop(f"{field.label} {field.field}", live.masked(field.value, is_secret=is_secret))
-    # The narrowest text has the last word, and is the object's own: it is what the file must say.
-    own = [text for text in texts if text.label == one.label]
-    for text in reversed(texts):
-        problem = ""
-        if own and text is own[-1] and text.value not in [item.assignment.value for item in found]:
-            problem = "the file does not say so: see the object's condition ConfigValid"
-        where = f"{text.label} {text.field}, line {text.line}"
-        yield Hop(where, live.masked(text.value, is_secret=is_secret), problem=problem)
+    for text in texts:
+        where = f"{text.label} {text.field}{f', line {text.line}' if text.line else ''}"
+        # What it hands down keeps the name of the field and the object that it comes from.
+        origin = text.level if levels.INHERITED in text.field else ""
+        shown = live.masked(text.value, is_secret=is_secret or text.is_secret)
+        yield Hop(where, shown, origin, _problem(text, texts, found))
     for item in found:
         origin = item.origin if item in counted else f"{item.origin}; overridden below"
         where = f"{item.part.holder}, key {item.part.key}, line {item.assignment.line}"
@@ -270,15 +268,28 @@ def _objects(
         yield Hop("Secrets", None, problem="may not be read: what stands in them is not known")
 
 
+def _problem(text: live.Upper, texts: Sequence[live.Upper], found: Sequence[live.Assigned]) -> str:
+    """Where the next hop below does not say what a text says. What stands in Secrets is compared in no place."""
+    if text.is_secret:
+        return ""
+    if not text.depth:
+        said = [item.assignment.value for item in found if item.origin == text.level]
+        return "" if text.value in said else "the file does not say so: see the object's condition ConfigValid"
+    said = [other.value for other in texts if other.level == text.level and other.depth == text.depth - 1]
+    return "" if text.value in said else "the object below does not say so: see the conditions of both"
+
+
 def _in_pod(
     asked: Named, one: Configured, pod: Object, inside: Inside | str, wanted: Sequence[str], *, is_secret: bool
 ) -> Iterator[Hop]:
     if isinstance(inside, str):
         yield Hop("in the container", None, problem=inside)
         return
-    parts = [Part("file", file.path, file.text) for file in inside.files]
+    parts = [Part("file", file.path, file.text, is_merged=True) for file in inside.files]
     found = live.assigned(parts, asked.places)
     counted = live.effective(found, asked.places, asked.option)
+    # A pod that has not been replaced has what no Secret says any longer.
+    is_secret = is_secret or any(item.is_secret for item in found)
     merged = [item for item in found if item.part.key.endswith(f"/{one.file}")]
     values = [item.assignment.value for item in live.effective(merged, asked.places, asked.option)]
     differs = "" if values == list(wanted) else "differs from the objects: this pod has not been replaced since"

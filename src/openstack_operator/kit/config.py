@@ -63,6 +63,8 @@ class Custom:
 
     texts: tuple[Text, ...] = ()
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    files_origin: str = f"spec.{overwrites.FIELD}"
+    """The fields that the files may stand in."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +118,7 @@ async def ensure(
     for file in files:
         for one in file.custom.texts:
             custom_config.require(one.text, one.field, is_secret=one.is_secret)
-        rows = (*file.rows, *overwrites.rows(file.custom.files, MERGED))
+        rows = (*file.rows, *overwrites.rows(file.custom.files, MERGED, file.custom.files_origin))
         rendered = ini.render(release.rows(rows), scope.spec if model is None else model, scope.facts)
         public[f"{file.name}.10-generated"] = rendered.public
         if rendered.secret:

@@ -41,11 +41,26 @@ def inherited_field(level: ConfigLevel) -> str:
 def custom(scope: Scope[Any], *component: str) -> Custom:
     """What users add to the file of a process. ``component`` is the path of the process' own settings below the spec,
     as in Python."""
-    model, files = scope.spec, dict(scope.spec.default_config_overwrite)
+    return Custom(texts(scope, *component), whole_files(scope.spec, *component), files_origin(scope.spec, *component))
+
+
+def whole_files(spec: Any, *component: str) -> dict[str, str]:
+    """The whole files of a process. ``component`` as in `custom`."""
+    model, files = spec, dict(spec.default_config_overwrite)
     for name in component:
         model = getattr(model, name)
         files = overwritten(files, model)
-    return Custom(texts(scope, *component), files)
+    return files
+
+
+def files_origin(spec: Any, *component: str) -> str:
+    """The fields that the whole files of a process may stand in, the nearest first."""
+    fields, model, path = [f"spec.{overwrites.FIELD}"], spec, "spec"
+    for name in component:
+        path = f"{path}.{type(model).model_fields[name].alias}"
+        model = getattr(model, name)
+        fields.insert(0, f"{path}.{overwrites.FIELD}")
+    return ", else ".join(fields)
 
 
 def overwritten(above: Mapping[str, str], settings: Configurable) -> dict[str, str]:

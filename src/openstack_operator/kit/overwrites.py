@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import configparser
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from openstack_operator.kit import effective, ini, policy_text
@@ -22,11 +22,16 @@ LOGGING = "logging.conf"
 _LOGGING_SECTIONS = ("loggers", "handlers", "formatters")
 
 
-def rows(names: Iterable[str], directory: str) -> tuple[ini.Row, ...]:
-    """The options that name these files; paste files are found beside the configuration file."""
+def rows(names: Iterable[str], directory: str, origin: str = f"spec.{FIELD}") -> tuple[ini.Row, ...]:
+    """The options that name these files; paste files are found beside the configuration file. ``origin`` has the
+    fields that the files may stand in."""
     places = {POLICY: ("oslo_policy", "policy_file"), LOGGING: ("DEFAULT", "log_config_append")}
+
+    def path(name: str) -> Callable[[Any, Mapping[str, Any]], ini.Value]:
+        return lambda spec, facts: f"{directory}/{name}"
+
     return tuple(
-        ini.fixed(*places[name], f"{directory}/{name}", f"{FIELD}, {name}") for name in sorted(names) if name in places
+        ini.computed(*places[name], path(name), f"{origin}: {name}") for name in sorted(names) if name in places
     )
 
 

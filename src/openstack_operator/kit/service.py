@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from openstack_operator.kit import config_validity, custom_config, ini
+from openstack_operator.kit import config, config_validity, custom_config, ini, levels, overwrites
 from openstack_operator.runtime.controller import Controller
 from openstack_operator.runtime.kinds import Kind, Resource
 
@@ -31,6 +31,50 @@ class File:
         """The rows of all cases, each once."""
         specs = (self.kind.spec.model_construct(**case) for case in ({}, *self.cases))
         return tuple(dict.fromkeys(row for spec in specs for row in self.rows(spec)))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The fields of the kind whose text the file has, lowest precedence first. Jobs of a kind that others run the
+        processes of have the kind's own."""
+        if self.in_pod:
+            return ()
+        path = (self.field or f"spec.{levels.TEXT}").split(".")[1:-1]
+        return tuple(".".join(("spec", *path[:length], levels.TEXT)) for length in range(len(path) + 1))
+
+    @property
+    def overwritable(self) -> tuple[str, ...]:
+        """The names of the whole files that users may put beside it; none for Jobs."""
+        if self.in_pod or not self.field:
+            return ()
+        model: Any = self.kind.spec.model_construct()
+        for name in self._component(model):
+            model = getattr(model, name)
+        found: tuple[str, ...] = model.overwritable
+        return found
+
+    def overwrites(self) -> tuple[ini.Row, ...]:
+        """The rows that name these files; without a file there is no value."""
+        component = self._component(self.kind.spec.model_construct())
+
+        def given(name: str, row: ini.Row) -> ini.Row:
+            def value(spec: Any, facts: Mapping[str, Any]) -> ini.Value:
+                return row.value(spec, facts) if name in levels.whole_files(spec, *component) else None
+
+            return dataclasses.replace(row, value=value)
+
+        origin = levels.files_origin(self.kind.spec.model_construct(), *component)
+        return tuple(
+            given(name, row) for name in self.overwritable for row in overwrites.rows((name,), config.MERGED, origin)
+        )
+
+    def _component(self, model: Any) -> tuple[str, ...]:
+        """The path of the process' own settings below the spec, as in Python."""
+        found = []
+        for part in self.field.split(".")[1:-1]:
+            name = next(one for one, field in type(model).model_fields.items() if (field.alias or one) == part)
+            found.append(name)
+            model = getattr(model, name)
+        return tuple(found)
 
 
 @dataclasses.dataclass(frozen=True)
