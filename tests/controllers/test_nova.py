@@ -262,7 +262,7 @@ def said(message: str) -> Any:
 
 SERVER = ["5d7a5ab4-3b1f-4b5c-9f3e-4f5b3a1f3c11", "web"]
 FOUND = json.dumps({"servers": [SERVER], "count": 3, "hosts": ["foreign.example"]})
-TWO_CELLS = {"cell1": {}, "cell2": {}}
+TWO_CELLS = {"cell1": {}, "cell2": {"computes": {"compute": {"nodeSelector": {"cell": "2"}}}}}
 
 
 @pytest.fixture
@@ -321,7 +321,7 @@ async def test_a_removed_cell_goes_and_the_other_notices_nothing(two_cells: Any)
     assert await uids(world, "nova-cell1-") == before
 
     # It comes back under the same name.
-    await world.patch(ours.NOVA, "nova", {"spec": {"cellTemplates": {"cell2": {}}}})
+    await world.patch(ours.NOVA, "nova", {"spec": {"cellTemplates": {"cell2": TWO_CELLS["cell2"]}}})
     await world.until_ready(ours.NOVA_CONDUCTOR, "nova-cell2-conductor")
     assert await uids(world, "nova-cell1-") == before
     assert await uids(world, "nova-cell2-")

@@ -60,7 +60,7 @@ class Children:
             drifted = drift.difference(wanted, present)
             if not drifted or self._settled.get(place) == (fingerprint, present["metadata"]["resourceVersion"]):
                 return present
-            if present["metadata"].get("annotations", {}).get(self._annotation) == fingerprint:
+            if self._is_applied(wanted, present):
                 # Somebody else changed it, or the server writes it in another way.
                 metrics.REPAIRS.labels(self._resource.kind, resource.kind).inc()
                 log.info("repaired", resource=str(resource), name=metadata["name"], field=drifted)
@@ -77,6 +77,9 @@ class Children:
         schema = self._maps.get(resource)
         if schema is None:
             schema = self._maps[resource] = self._own_maps(resource)
+        if resource not in _WHOLE_MAPS and not self._is_applied(wanted, present):
+            # What we ourselves have put in goes with the apply.
+            return present
         patch = drift.without_foreign_entries(schema, wanted, present)
         if not patch:
             return present
@@ -89,9 +92,13 @@ class Children:
         self._manager.informer(resource).observe(written)
         return written
 
+    def _is_applied(self, wanted: Object, present: Object) -> bool:
+        """Whether this is what was applied last."""
+        noted: Object = present["metadata"].get("annotations", {})
+        return bool(noted.get(self._annotation) == wanted["metadata"]["annotations"][self._annotation])
+
     def _own_maps(self, resource: kinds.Resource) -> Object:
-        """Every map in the spec of one of our own kinds: an apply that empties one leaves it out, and what the schema
-        has as its default would come back."""
+        """Every map in the spec of one of our own kinds."""
         for runner in self._manager.runners:
             if runner.controller.kind.resource == resource:
                 return drift.maps(kinds.object_schema(runner.controller.kind))
