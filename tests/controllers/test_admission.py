@@ -110,6 +110,24 @@ async def test_valid_samples_are_let_through(world: Any) -> None:
             assert said.returncode == 0, (sample, said.stderr)
 
 
+async def test_what_to_write_instead_is_told_however_deep_the_field_is(world: Any) -> None:
+    text = "[libvirt]\ncpu_modell = Nehalem\n"
+    spec = {"nova": {"cellTemplates": {"cell1": {"computes": {"compute": {"customServiceConfig": text}}}}}}
+    body = {
+        "apiVersion": ours.CONTROL_PLANE.api_version,
+        "kind": ours.CONTROL_PLANE.kind,
+        "metadata": {"name": "cloud"},
+        "spec": spec,
+    }
+    async with judging(world):
+        said = await kubectl(world, "apply", "--dry-run=server", "-f", "-", text=yaml.safe_dump(body))
+    assert said.returncode == 0
+    assert said.stderr.splitlines() == [
+        "Warning: spec.nova.cellTemplates.cell1.computes.compute.customServiceConfig: line 2: [libvirt] cpu_modell does "
+        "not exist in nova 2026.1 (did you mean cpu_models?)"
+    ]
+
+
 async def test_all_that_is_wrong_in_a_cloud_is_said_at_once(world: Any) -> None:
     spec = {
         "keystone": {"customServiceConfig": "debug = true\n"},

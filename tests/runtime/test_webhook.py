@@ -25,7 +25,7 @@ from watching import eventually
 SECRET = "toy-webhook"
 NAME = "admission.toys.example.org"
 CONFIGURATION = kinds.VALIDATINGWEBHOOKCONFIGURATION
-LONG = "a warning that is far longer than what a person reads in one line of a terminal: " + "and on " * 20
+LONG = "a warning that is far longer than what a person reads in one line of a terminal: " + "and on " * 40
 
 
 def admit(new: admission.Subject, old: admission.Subject | None, objects: admission.Objects) -> admission.Verdict:
@@ -172,7 +172,7 @@ async def test_warnings_are_shown_and_the_object_is_stored(site: Site) -> None:
         assert said.returncode == 0, said.stderr
         assert said.stderr.splitlines() == [
             "Warning: spec.text: odd",
-            f"Warning: {LONG[:119]}…",
+            f"Warning: {LONG[:255]}…",
             "Warning: spec.secret: Secret mine does not exist",
         ]
         await site.world.secret("mine", other="eA==")
