@@ -123,8 +123,8 @@ async def test_what_to_write_instead_is_told_however_deep_the_field_is(world: An
         said = await kubectl(world, "apply", "--dry-run=server", "-f", "-", text=yaml.safe_dump(body))
     assert said.returncode == 0
     assert said.stderr.splitlines() == [
-        "Warning: spec.nova.cellTemplates.cell1.computes.compute.customServiceConfig: line 2: [libvirt] cpu_modell does "
-        "not exist in nova 2026.1 (did you mean cpu_models?)"
+        "Warning: spec.nova.cellTemplates.cell1.computes.compute.customServiceConfig: line 2: [libvirt] cpu_modell "
+        "does not exist in nova 2026.1 (did you mean cpu_models?)"
     ]
 
 
