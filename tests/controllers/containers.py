@@ -254,8 +254,10 @@ class Node(kubelet.Kubelet):
             f"{overlay}/merged",
             chroot.mount_script(root, target),
             shlex.join([
-                "exec", "setpriv", "--no-new-privs", "chroot", f"--userspec={user}:{user}", "--groups=", str(target),
-                "env", "-i", *(f"{name}={value}" for name, value in env.items()), *container["command"],
+                "exec", "chroot", str(target), "env", "-i", *(f"{name}={value}" for name, value in env.items()),
+                # The end with whoever started it is asked for again: the kernel forgets it when the user changes.
+                "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs",
+                "--pdeathsig=KILL", *container["command"],
             ]),
         ]  # fmt: skip
         isolate = ("nsenter", f"--net={self._network.path}", *chroot.ISOLATE)
