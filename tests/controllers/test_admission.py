@@ -110,17 +110,22 @@ async def test_valid_samples_are_let_through(world: Any) -> None:
             assert said.returncode == 0, (sample, said.stderr)
 
 
+def cloud_text(spec: dict[str, Any]) -> str:
+    return yaml.safe_dump(
+        {
+            "apiVersion": ours.CONTROL_PLANE.api_version,
+            "kind": ours.CONTROL_PLANE.kind,
+            "metadata": {"name": "cloud"},
+            "spec": spec,
+        }
+    )
+
+
 async def test_what_to_write_instead_is_told_however_deep_the_field_is(world: Any) -> None:
     text = "[libvirt]\ncpu_modell = Nehalem\n"
     spec = {"nova": {"cellTemplates": {"cell1": {"computes": {"compute": {"customServiceConfig": text}}}}}}
-    body = {
-        "apiVersion": ours.CONTROL_PLANE.api_version,
-        "kind": ours.CONTROL_PLANE.kind,
-        "metadata": {"name": "cloud"},
-        "spec": spec,
-    }
     async with judging(world):
-        said = await kubectl(world, "apply", "--dry-run=server", "-f", "-", text=yaml.safe_dump(body))
+        said = await kubectl(world, "apply", "--dry-run=server", "-f", "-", text=cloud_text(spec))
     assert said.returncode == 0
     assert said.stderr.splitlines() == [
         "Warning: spec.nova.cellTemplates.cell1.computes.compute.customServiceConfig: line 2: [libvirt] cpu_modell "
@@ -135,14 +140,8 @@ async def test_all_that_is_wrong_in_a_cloud_is_said_at_once(world: Any) -> None:
         "placement": {"enabled": False},
         "nova": {"cellTemplates": {"cell1": {"computes": {"fast": {"customServiceConfig": "x"}}}}},
     }
-    body = {
-        "apiVersion": ours.CONTROL_PLANE.api_version,
-        "kind": ours.CONTROL_PLANE.kind,
-        "metadata": {"name": "cloud"},
-        "spec": spec,
-    }
     async with judging(world):
-        said = await kubectl(world, "apply", "-f", "-", text=yaml.safe_dump(body))
+        said = await kubectl(world, "apply", "-f", "-", text=cloud_text(spec))
     assert said.stderr.splitlines() == [
         'The OpenStackControlPlane "cloud" is invalid: ',
         "* spec.keystone.customServiceConfig: line 1: no [section] before this option: 'debug = true'",

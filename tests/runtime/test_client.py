@@ -23,8 +23,15 @@ async def answering(*answers: Any) -> AsyncIterator[tuple[client.Client, list[st
         seen.append(request.method)
         return left.pop(0)
 
+    async with asked_of("*", "/{path:.*}", handle) as api:
+        yield api, seen
+
+
+@contextlib.asynccontextmanager
+async def asked_of(method: str, path: str, handle: Any) -> AsyncIterator[client.Client]:
+    """A client of a server on loopback."""
     application = web.Application()
-    application.router.add_route("*", "/{path:.*}", handle)
+    application.router.add_route(method, path, handle)
     runner = web.AppRunner(application)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -32,7 +39,7 @@ async def answering(*answers: Any) -> AsyncIterator[tuple[client.Client, list[st
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
         async with client.Client(client.Config(server=url, ssl_context=None), "test") as api:
-            yield api, seen
+            yield api
     finally:
         await runner.cleanup()
 
@@ -151,18 +158,8 @@ async def executing(*messages: bytes) -> AsyncIterator[client.Client]:
         await socket.close()
         return socket
 
-    application = web.Application()
-    application.router.add_get("/api/v1/namespaces/space/pods/pod/exec", handle)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        async with client.Client(client.Config(server=url, ssl_context=None), "test") as api:
-            yield api
-    finally:
-        await runner.cleanup()
+    async with asked_of("GET", "/api/v1/namespaces/space/pods/pod/exec", handle) as api:
+        yield api
 
 
 FAILURE = (

@@ -7,6 +7,7 @@ compared with what is wanted now (finds edits by others). Called through ``contr
 from __future__ import annotations
 
 import base64
+import functools
 from typing import TYPE_CHECKING
 
 from openstack_operator.runtime import conditions, drift, errors, kinds, logs, metrics
@@ -74,12 +75,12 @@ class Children:
     async def _without_foreign_entries(self, resource: kinds.Resource, wanted: Object, present: Object) -> Object:
         """The child after entries that others put into ``_WHOLE_MAPS`` were taken out; no request where there are
         none."""
-        schema = self._maps.get(resource)
-        if schema is None:
-            schema = self._maps[resource] = self._own_maps(resource)
         if resource not in _WHOLE_MAPS and not self._is_applied(wanted, present):
             # What we ourselves have put in goes with the apply.
             return present
+        schema = self._maps.get(resource)
+        if schema is None:
+            schema = self._maps[resource] = self._own_maps(resource)
         patch = drift.without_foreign_entries(schema, wanted, present)
         if not patch:
             return present
@@ -101,7 +102,7 @@ class Children:
         """Every map in the spec of one of our own kinds."""
         for runner in self._manager.runners:
             if runner.controller.kind.resource == resource:
-                return drift.maps(kinds.object_schema(runner.controller.kind))
+                return _maps(runner.controller.kind)
         return {}
 
     def changed(self, resource: kinds.Resource, new: Object | None, old: Object | None) -> set[Key]:
@@ -185,6 +186,12 @@ def _controller(item: Object) -> Object:
 def _group(reference: Object) -> str:
     group: str = reference["apiVersion"].rpartition("/")[0]
     return group
+
+
+@functools.cache
+def _maps(kind: kinds.Kind) -> Object:
+    # Several controllers own the same kind, and a whole schema is made for it.
+    return drift.maps(kinds.object_schema(kind))
 
 
 def _names(patch: Object) -> list[str]:

@@ -14,7 +14,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 import pydantic
 import structlog
@@ -183,9 +183,7 @@ class Runner(Generic[S]):
             item = marked
         scope = Scope(self, item, spec, log)
         outcomes, retry = await self._run_steps(scope)
-        later = await self._status.write(item, outcomes, conditions.summary(outcomes), scope.status)
-        if later is not None:
-            self.queue.add_after(key_of(item), later)
+        await self._tell(item, outcomes, conditions.summary(outcomes), scope.status)
         if all(outcome.is_true for _, outcome in outcomes):
             self.manager.unfollow(self.enqueue, key_of(item), keep=scope.followed)
         return retry
@@ -193,7 +191,15 @@ class Runner(Generic[S]):
     async def _refuse(self, item: Object, problem: pydantic.ValidationError) -> None:
         message = "; ".join(str(one) for one in admission.problems(problem))
         outcome = Outcome("False", conditions.REASON_INVALID_SPEC, message, stalled=True)
-        await self._status.write(item, self._blocked("waits for a valid spec"), outcome, {})
+        await self._tell(item, self._blocked("waits for a valid spec"), outcome, {})
+
+    async def _tell(
+        self, item: Object, outcomes: list[tuple[str, Outcome]], ready: Outcome, fields: dict[str, Any]
+    ) -> None:
+        """Writes the status; what is too early for that is looked at again."""
+        later = await self._status.write(item, outcomes, ready, fields)
+        if later is not None:
+            self.queue.add_after(key_of(item), later)
 
     def _blocked(self, message: str) -> list[tuple[str, Outcome]]:
         outcome = Outcome("Unknown", conditions.REASON_BLOCKED, message)
@@ -249,9 +255,7 @@ class Runner(Generic[S]):
                 text = f"{outcome.reason}: {outcome.message}"
                 held = Outcome("False", conditions.REASON_DELETING, text, outcome.stalled)
                 blocked = self._blocked("the object is being deleted")
-                later = await self._status.write(scope.object, blocked, held, scope.status)
-                if later is not None:
-                    self.queue.add_after(key_of(scope.object), later)
+                await self._tell(scope.object, blocked, held, scope.status)
                 return retry
         await self._release(scope.object)
         return None
