@@ -194,8 +194,19 @@ def test_an_object_that_is_being_deleted_passes_whatever_it_is_like() -> None:
     assert answer(prepare(KEYSTONE, request, Nothing())) == {"uid": "u", "allowed": True}
 
 
-def test_many_warnings_are_counted_and_long_ones_cut() -> None:
+@pytest.mark.parametrize(
+    ("length", "count", "shown", "last"),
+    [
+        pytest.param(20, 30, 30, None, id="all"),
+        pytest.param(20, 31, 29, "and 2 more", id="many"),
+        pytest.param(256, 15, 15, None, id="long"),
+        pytest.param(256, 16, 15, "and 1 more", id="more than the API server passes on"),
+        pytest.param(400, 40, 15, "and 25 more", id="longer than one may be"),
+    ],
+)
+def test_warnings_that_have_no_room_are_cut_and_counted(length: int, count: int, shown: int, last: str | None) -> None:
     finding = prepare(KEYSTONE, {"uid": "u", "object": {"metadata": {"name": "one"}, "spec": {}}}, Nothing())
-    warnings = answer(finding, (f"{number} {'x' * 200}" for number in range(40)))["warnings"]
-    assert [len(one) for one in warnings] == [120] * 29 + [len("and 11 more warnings")]
-    assert warnings[-1] == "and 11 more warnings"
+    warnings = answer(finding, (f"{number} ".ljust(length, "x") for number in range(count)))["warnings"]
+    assert [len(one) for one in warnings[:shown]] == [min(length, 256)] * shown
+    assert warnings[shown:] == ([last] if last else [])
+    assert sum(map(len, warnings)) < 4096

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
-# The API server may cut longer warnings, and drops what is beyond 4096 characters in all. Kubernetes advises 120, which
-# the path of a deep field alone may take: what to write instead, at the end, counts for more.
+# The API server may cut longer warnings, and drops without a word what is beyond 4096 characters in all. Kubernetes
+# advises 120, which the path of a deep field alone may take: what to write instead, at the end, counts for more.
 LONGEST_WARNING = 256
+LONGEST_WARNINGS = 4000
 MOST_WARNINGS = 30
 
 
@@ -169,10 +170,7 @@ def _before(kind: Kind, old: Object | None) -> Subject | None:
 
 def answer(finding: Finding, missing: Iterable[str] = ()) -> Object:
     """``response`` of the AdmissionReview; ``missing`` are warnings about references."""
-    warnings = [shortened(text) for text in dict.fromkeys((*finding.warnings, *missing))]
-    if len(warnings) > MOST_WARNINGS:
-        left = len(warnings) - MOST_WARNINGS + 1
-        warnings = [*warnings[: MOST_WARNINGS - 1], f"and {left} more warnings"]
+    warnings = fitting([shortened(text) for text in dict.fromkeys((*finding.warnings, *missing))])
     response: Object = {"uid": finding.uid, "allowed": not finding.errors}
     if warnings:
         response["warnings"] = warnings
@@ -195,6 +193,20 @@ def answer(finding: Finding, missing: Iterable[str] = ()) -> Object:
             },
         }
     return response
+
+
+def fitting(warnings: list[str]) -> list[str]:
+    """As many warnings, from the first on, as the API server passes to the user; a last line counts the others."""
+    if len(warnings) <= MOST_WARNINGS and sum(map(len, warnings)) <= LONGEST_WARNINGS:
+        return warnings
+    shown: list[str] = []
+    room = LONGEST_WARNINGS - len(f"and {len(warnings)} more")
+    for text in warnings[: MOST_WARNINGS - 1]:
+        room -= len(text)
+        if room < 0:
+            break
+        shown.append(text)
+    return [*shown, f"and {len(warnings) - len(shown)} more"]
 
 
 def shortened(text: str) -> str:
