@@ -28,6 +28,10 @@ STARTUP_PERIOD, STARTUP_EXEC_PERIOD = 1, 2
 READINESS_PERIOD = 10
 LIVENESS_PERIOD = 30
 
+CPU_FIRST, CPU_AWAITED, CPU_COMMON, CPU_MINOR = "200m", "100m", "50m", "20m"
+"""Requests, which are also shares of CPU time where everything starts at once: first what most others wait for, last
+what nobody does."""
+
 RESTRICTED: Mapping[str, Any] = {
     "allowPrivilegeEscalation": False,
     "readOnlyRootFilesystem": True,

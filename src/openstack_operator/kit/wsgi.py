@@ -54,7 +54,7 @@ def container(
     probe_path: str,
     *,
     env: Mapping[str, str] | None = None,
-    cpu: str = "50m",
+    cpu: str = workloads.CPU_COMMON,
     memory: str = "200Mi",
     port_name: str = "api",
 ) -> workloads.Container:

@@ -72,6 +72,7 @@ def db_sync_pod(instance: str, spec: GlanceSpec, sources: config.Sources) -> wor
                 commands.Command((*program, "db_sync")),
                 commands.Command((*program, "db_load_metadefs")),
             ),
+            cpu=workloads.CPU_COMMON,
         ),
         own=spec,
         sources=sources,

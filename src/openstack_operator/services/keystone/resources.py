@@ -17,7 +17,6 @@ UID = 42425
 SERVICE = "keystone"
 BLUEPRINT = blueprint.Blueprint(SERVICE, kinds.KEYSTONE, "keystone", UID)
 CONF = f"{config.MERGED}/keystone.conf"
-CPU = "200m"
 """More than others ask for: in a rollout, and after a restart of everything, all of them wait for Keystone."""
 ADMIN_MOUNT = "/etc/openstack-admin"
 
@@ -59,7 +58,7 @@ def api_pod(instance: str, spec: KeystoneSpec, sources: config.Sources) -> workl
         PORT,
         "/healthcheck",
         env={"OS_KEYSTONE_CONFIG_DIR": config.MERGED, "OS_KEYSTONE_CONFIG_FILES": "keystone.conf"},
-        cpu=CPU,
+        cpu=workloads.CPU_FIRST,
     )
     return BLUEPRINT.pod(
         instance,
@@ -108,7 +107,7 @@ def bootstrap_pod(
             ),
             # What the cache says of regions and users may be about an earlier database.
             env={"OS_CACHE__ENABLED": "false"},
-            cpu=CPU,
+            cpu=workloads.CPU_FIRST,
             mounts=(*mounts, {"name": "admin", "mountPath": ADMIN_MOUNT, "readOnly": True}),
         ),
         own=spec,

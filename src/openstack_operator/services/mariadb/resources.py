@@ -22,7 +22,7 @@ def pod(instance: str, spec: MariaDBSpec, sources: config.Sources) -> workloads.
             ports={"mysql": PORT},
             probe=workloads.tcp_probe(PORT),
             liveness=workloads.tcp_probe(PORT),
-            cpu="50m",
+            cpu=workloads.CPU_AWAITED,
             memory=f"{spec.buffer_pool_mebibytes + 128}Mi",
             mounts=({"name": "data", "mountPath": DATA},),
         ),

@@ -108,24 +108,26 @@ def uwsgi() -> str:
 def db_sync_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> workloads.Pod:
     """The Job that brings the schema up to date."""
     command = ("neutron-db-manage", f"--config-file={config.MERGED}/{CONF}", "upgrade", "heads")
-    container = workloads.Container(name="db-sync", command=command, env={"HOME": "/tmp", "XDG_CACHE_HOME": "/tmp"})
+    container = workloads.Container(
+        name="db-sync", command=command, env={"HOME": "/tmp", "XDG_CACHE_HOME": "/tmp"}, cpu=workloads.CPU_COMMON
+    )
     return _pod(instance, spec, sources, "db-sync", container)
 
 
-def _daemon(program: str, memory: str, probe: Mapping[str, Any] | None = None) -> workloads.Container:
+def _daemon(program: str, memory: str, probe: Mapping[str, Any] | None = None, cpu: str = "10m") -> workloads.Container:
     return workloads.Container(
         name=program,
         command=(program, f"--config-file={config.MERGED}/{CONF}"),
         env={"HOME": "/tmp", "XDG_CACHE_HOME": "/tmp"},
         probe=probe,
-        cpu="20m",
+        cpu=cpu,
         memory=memory,
     )
 
 
 def workers(instance: str, spec: NeutronSpec, sources: config.Sources) -> dict[str, tuple[workloads.Pod, int]]:
     """Pod and replicas of the daemons beside the API, by the workload's name."""
-    rpc = _daemon("neutron-rpc-server", "256Mi", workloads.connected_probe(AMQP_PORT))
+    rpc = _daemon("neutron-rpc-server", "256Mi", workloads.connected_probe(AMQP_PORT), workloads.CPU_COMMON)
     # Both take the work that only one may do under a lock in the database; nobody waits for them.
     periodic = _daemon("neutron-periodic-workers", "256Mi")
     maintenance = _daemon("neutron-ovn-maintenance-worker", "256Mi")

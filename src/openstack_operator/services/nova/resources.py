@@ -64,7 +64,7 @@ def pod(
     )
 
 
-def daemon(name: str, *, memory: str) -> workloads.Container:
+def daemon(name: str, *, memory: str, cpu: str = workloads.CPU_COMMON) -> workloads.Container:
     """The container of a process that serves the message bus only."""
     return workloads.Container(
         name=name,
@@ -72,7 +72,7 @@ def daemon(name: str, *, memory: str) -> workloads.Container:
         env={"XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
         # RabbitMQ's port: connected means that the process takes requests.
         probe=workloads.connected_probe(files.AMQP_PORT),
-        cpu="50m",
+        cpu=cpu,
         memory=memory,
     )
 
@@ -91,6 +91,7 @@ def cells_pod(instance: str, spec: NovaSpec, sources: config.Sources) -> workloa
             workloads.Container(
                 name="cells",
                 command=("python3", f"{config.SCRIPTS}/{files.CELLS_NAME}", CONF, f"{config.MERGED}/{files.CELLS}"),
+                cpu=workloads.CPU_AWAITED,
                 # Nothing here waits for the network in more than one thread; the process forks.
                 env={"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true", "XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
             ),

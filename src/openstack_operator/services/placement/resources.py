@@ -15,7 +15,10 @@ CONF = f"{config.MERGED}/placement.conf"
 def api_pod(instance: str, spec: PlacementSpec, sources: config.Sources) -> workloads.Pod:
     """The pods that serve the API."""
     # The root document needs neither token nor database, so a slow database restarts nothing.
-    container = wsgi.container("placement-api", PORT, "/", env={"OS_PLACEMENT_CONFIG_DIR": config.MERGED})
+    # Computes start when they find it.
+    container = wsgi.container(
+        "placement-api", PORT, "/", env={"OS_PLACEMENT_CONFIG_DIR": config.MERGED}, cpu=workloads.CPU_AWAITED
+    )
     return BLUEPRINT.pod(
         instance,
         spec,
@@ -40,6 +43,7 @@ def db_sync_pod(instance: str, spec: PlacementSpec, sources: config.Sources) -> 
                 commands.Command((*program, "sync")),
                 commands.Command((*program, "online_data_migrations")),
             ),
+            cpu=workloads.CPU_AWAITED,
         ),
         own=spec,
         sources=sources,

@@ -87,7 +87,7 @@ def libvirt_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
         command=("sh", f"{config.SCRIPTS}/start.sh"),
         env={"HOME": "/tmp", "XDG_CACHE_HOME": "/tmp"},
         probe=workloads.exec_probe("virsh", "-c", "qemu:///system", "version"),
-        cpu="20m",
+        cpu=workloads.CPU_MINOR,
         memory="64Mi",
         security=libvirt_security(spec),
         mounts=tuple(mounts),
@@ -173,7 +173,7 @@ def compute_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
         command=("python3", f"{config.SCRIPTS}/start.py"),
         env={"HOME": "/tmp", "XDG_CACHE_HOME": "/tmp"},
         probe=workloads.exec_probe("sh", f"{config.SCRIPTS}/ready.sh"),
-        cpu="50m",
+        cpu=workloads.CPU_AWAITED,
         memory="200Mi",
         # Owners of disks and mounts of file systems (config drives, volumes), interfaces of servers: each boot fails
         # without SYS_ADMIN and DAC_READ_SEARCH.

@@ -8,7 +8,8 @@ from openstack_operator.services.nova.conductor.types import NovaConductorSpec
 
 
 def pod(instance: str, spec: NovaConductorSpec, sources: config.Sources) -> workloads.Pod:
-    """The pods of the conductor."""
+    """The pods of the conductor. Computes wait for the one of their cell, nothing for the super-conductor."""
+    cpu = workloads.CPU_AWAITED if spec.api_database_secret_ref is None else workloads.CPU_MINOR
     return resources.pod(
         instance,
         spec,
@@ -16,6 +17,6 @@ def pod(instance: str, spec: NovaConductorSpec, sources: config.Sources) -> work
         component="conductor",
         owner_kind=kinds.NOVA_CONDUCTOR.kind,
         role="nova-conductor",
-        container=resources.daemon("nova-conductor", memory="150Mi"),
+        container=resources.daemon("nova-conductor", memory="150Mi", cpu=cpu),
         hash_extra=resources.cells_hash(spec.registered_cells),
     )

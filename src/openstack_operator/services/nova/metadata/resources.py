@@ -11,7 +11,13 @@ from openstack_operator.services.nova.metadata.types import NovaMetadataSpec
 def pod(instance: str, spec: NovaMetadataSpec, sources: config.Sources) -> workloads.Pod:
     """The pods that serve metadata."""
     container = wsgi.container(
-        "nova-metadata", PORT, "/", env=resources.WSGI_ENVIRONMENT, memory="150Mi", port_name="metadata"
+        "nova-metadata",
+        PORT,
+        "/",
+        env=resources.WSGI_ENVIRONMENT,
+        cpu=workloads.CPU_MINOR,
+        memory="150Mi",
+        port_name="metadata",
     )
     return resources.pod(
         instance,

@@ -16,7 +16,7 @@ def pod(instance: str, spec: NovaNoVNCProxySpec, sources: config.Sources) -> wor
         env={"XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
         ports={"novnc": PORT},
         probe=workloads.http_probe(f"/{PAGE}", PORT),
-        cpu="20m",
+        cpu=workloads.CPU_MINOR,
         memory="150Mi",
     )
     return resources.pod(
