@@ -65,12 +65,18 @@ def test_a_main_container_sees_the_merged_configuration_and_scripts_only() -> No
     assert volumes["config-data-merged"]["emptyDir"]["medium"] == "Memory", "secrets are not written to a disk"
 
 
-@pytest.mark.parametrize(("probe", "period"), [(workloads.tcp_probe(80), 1), (workloads.exec_probe("true"), 2)])
-def test_a_new_pod_has_five_minutes_and_commands_in_it_are_run_less_often(probe: dict[str, Any], period: int) -> None:
+@pytest.mark.parametrize(
+    ("probe", "startup", "readiness"),
+    [(workloads.tcp_probe(80), (0, 1, 300), (10, 3)), (workloads.exec_probe("true"), (2, 2, 150), (30, 2))],
+)
+def test_a_new_pod_has_five_minutes_and_commands_in_it_are_run_less_often(
+    probe: dict[str, Any], startup: tuple[int, int, int], readiness: tuple[int, int]
+) -> None:
     container = workloads.Container("main", ("run",), probe=probe)
     (found,) = workloads.template(pod(containers=(container,)))["spec"]["containers"]
-    startup = found["startupProbe"]
-    assert (startup["periodSeconds"], startup["failureThreshold"]) == (period, 300 // period)
+    first, later = found["startupProbe"], found["readinessProbe"]
+    assert (first.get("initialDelaySeconds", 0), first["periodSeconds"], first["failureThreshold"]) == startup
+    assert (later["periodSeconds"], later["failureThreshold"]) == readiness
 
 
 def test_settings_of_the_user_reach_the_pod_and_resources_the_first_container() -> None:
