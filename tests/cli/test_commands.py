@@ -73,12 +73,3 @@ def test_a_release_that_up_does_not_know_is_refused_before_anything_starts() -> 
     assert done.returncode == 2
     assert "2024.1: one of 2025.1, 2025.2, 2026.1, 2026.2" in done.stderr
     assert done.stdout == ""
-
-
-def test_the_operators_pod_loads_nothing_that_only_people_need() -> None:
-    """Each costs megabytes for as long as the operator runs."""
-    program = "import sys, openstack_operator.cli.run; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
-    tops = {name.partition(".")[0] for name in loaded}
-    assert tops.isdisjoint({"rich", "typer", "click", "openstack", "keystoneauth1", "pytest"})
-    assert not any(name.startswith("openstack_operator.embedded") for name in loaded)

@@ -12,7 +12,9 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from openstack_operator.runtime import apply, conditions, errors, kinds, logs
+import structlog
+
+from openstack_operator.runtime import apply, conditions, errors, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.informer import Key, key_of
 from openstack_operator.runtime.schema import Model
@@ -79,7 +81,7 @@ class Controller(Generic[S]):
 class Scope(Generic[S]):
     """What the steps of one reconcile share. A new one each time: nothing is remembered from pass to pass."""
 
-    def __init__(self, runner: Runner[S], item: Object, spec: S, log: logs.Logger) -> None:
+    def __init__(self, runner: Runner[S], item: Object, spec: S, log: structlog.typing.FilteringBoundLogger) -> None:
         self._runner = runner
         self.manager = runner.manager
         self.client = runner.manager.client

@@ -7,19 +7,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING or "rich" in sys.modules:
-    import structlog
-else:
-    # structlog loads rich where it is installed, for tracebacks in colour: 3 MB of memory in the operator's pod, whose
-    # tracebacks are plain.
-    sys.modules["rich"] = None
-    import structlog
-
-    del sys.modules["rich"]
-
-Logger = structlog.typing.FilteringBoundLogger
+import structlog
 
 
 def configure(level: str = "info", form: Literal["json", "human"] = "json") -> None:
@@ -53,7 +43,7 @@ def configure(level: str = "info", form: Literal["json", "human"] = "json") -> N
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
-def get(name: str) -> Logger:
+def get(name: str) -> structlog.typing.FilteringBoundLogger:
     """A logger whose lines carry ``component=name``."""
-    logger: Logger = structlog.get_logger(component=name)
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(component=name)
     return logger
