@@ -16,9 +16,9 @@ from openstack_operator.runtime.informer import Key
 if TYPE_CHECKING:
     from openstack_operator.runtime.manager import Manager
 
-# During a rollout messages change with every event of a pod, and each write wakes whoever mirrors them: one write a
-# second is as much as anybody reads.
-MESSAGE_SECONDS = 1.0
+# During a rollout messages change with every event of a pod, and each write wakes whoever mirrors them: one write in
+# two seconds is as much as anybody reads.
+MESSAGE_SECONDS = 2.0
 
 
 class Writer:
