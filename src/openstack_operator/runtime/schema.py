@@ -126,6 +126,8 @@ class Model(BaseModel):
         use_attribute_docstrings=True,
         extra="forbid",
         frozen=True,
+        # Most types are parts of others, which hold what validates them: what is their own would be made for nothing.
+        defer_build=True,
     )
 
     cel_rules: ClassVar[tuple[Rule, ...]] = ()
