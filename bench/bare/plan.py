@@ -17,6 +17,7 @@ import aiohttp
 
 from bare.processes import BareError, Machine
 from bare.snapshot import Snapshot
+from openstack_operator.embedded import addresses
 from openstack_operator.kit import identity
 from openstack_operator.runtime import errors
 from openstack_operator.services.keystone.config import PORT
@@ -145,7 +146,7 @@ class BringUp:
                 await api.ensure_endpoint(endpoint, self._snapshot.region)
 
     async def _wait_for_hosts(self) -> None:
-        """Until the scheduler has mapped the compute host, as the operator sees it."""
+        """Until nothing is missing at the compute host, as the operator sees it."""
         nova = next(one for one in self._snapshot.users if one.user == "nova")
         compute = next(one.internal for one in self._snapshot.catalog if one.type == "compute")
         url = urllib.parse.urlsplit(compute)
@@ -155,7 +156,9 @@ class BringUp:
         async with asyncio.timeout(HOST_SECONDS):
             while True:
                 try:
-                    if await compute_api.mapped_hosts(self._keystone, nova.user, nova.password, compute):
+                    if not await compute_api.missing_hosts(
+                        self._keystone, nova.user, nova.password, compute, "", [addresses.NODE_NAME]
+                    ):
                         return
                 except (errors.Unavailable, aiohttp.ClientError):
                     # The API says 404 or 500 until the first service of the cell has reported.

@@ -20,6 +20,7 @@ from openstack_operator.kit import kinds as ours
 from openstack_operator.runtime import conditions, kinds
 from openstack_operator.services import nova
 from openstack_operator.services.nova import children, removal
+from openstack_operator.services.nova import resources as nova_resources
 
 CELL_DATABASES = ("nova_api", "nova_cell0", "nova_cell1")
 PASSWORD = "$%@/#+\"':-x"
@@ -103,6 +104,7 @@ async def test_conditions_stand_in_the_order_of_the_rollout(world: Any) -> None:
         "SurroundingsReady",
         "ConfigReady",
         "CellMappingsReady",
+        "HostMappingsReady",
         "APIReady",
         "ConductorReady",
         "SchedulerReady",
@@ -125,6 +127,56 @@ async def test_schemas_are_made_before_the_message_bus_is_there(world: Any) -> N
         await world.grant(ours.MARIADB, "databases", "mariadb", *CELL_DATABASES)
         item = await world.until_condition(ours.NOVA, "nova", "CellMappingsReady", "False", "JobRunning")
         assert condition(item, "MessagingReady")[:2] == ("False", "NotGranted")
+
+
+async def told_of_hosts(world: Any) -> dict[str, dict[str, str]]:
+    """Cells of hosts by the Job that was told of them."""
+    found = {job["metadata"]["name"]: nova_resources.hosts_told(job) for job in await world.all(kinds.JOB)}
+    return {name.rpartition("-")[0]: hosts for name, hosts in found.items()}
+
+
+async def test_hosts_are_mapped_with_the_cells_and_later_ones_by_a_job_of_their_own(world: Any) -> None:
+    first, second, third = (f"{name}.{world.namespace}" for name in ("first", "second", "third"))
+    templates: Any = {
+        cell: {"computes": {"compute": {"nodeSelector": {"test-cell": f"{world.namespace}-{cell}"}}}}
+        for cell in ("cell1", "cell2")
+    }
+    templates["trial"] = {"computes": {"compute": {"driver": "Fake"}}}
+    of_cell1, of_cell2 = (templates[cell]["computes"]["compute"]["nodeSelector"] for cell in ("cell1", "cell2"))
+    await world.api.create(kinds.NODE, {"metadata": {"name": first, "labels": of_cell1}})
+    async with operator(world) as running, asyncio.TaskGroup() as group:
+        await surroundings(world)
+        playing = group.create_task(world.play_servers())
+        await world.create(ours.NOVA, "nova", {"cellTemplates": templates})
+        await world.until_condition(ours.NOVA, "nova", "HostMappingsReady", text="2 hosts")
+        from_the_start = {first: "cell1", "nova-trial-compute": "trial"}
+        assert await told_of_hosts(world) == {"nova-cells": from_the_start}
+        cells_job = await world.names(kinds.JOB)
+
+        await world.api.create(kinds.NODE, {"metadata": {"name": third}})
+        await world.api.create(kinds.NODE, {"metadata": {"name": second, "labels": of_cell2}})
+        await world.until_condition(ours.NOVA, "nova", "HostMappingsReady", text="3 hosts")
+        known = {"nova-cells": from_the_start, "nova-hosts": from_the_start | {second: "cell2"}}
+        assert await told_of_hosts(world) == known
+        assert set(cells_job) < set(await world.names(kinds.JOB))
+
+        # Neither another label nor a node that goes is news for Nova.
+        await world.patch(kinds.NODE, second, {"metadata": {"labels": {"rack": "7"}}})
+        await world.api.delete(kinds.NODE, first)
+        await world.patch(ours.NOVA, "nova", {"metadata": {"annotations": {"touched": "yes"}}})
+        await world.until_condition(ours.NOVA, "nova", "HostMappingsReady", text="2 hosts")
+        await running.settle()
+        assert await told_of_hosts(world) == known
+
+        world.node.hold("nova/hosts")
+        await world.patch(kinds.NODE, second, {"metadata": {"labels": of_cell1}})
+        await world.until_condition(ours.NOVA, "nova", "HostMappingsReady", "False", "JobRunning")
+        await world.node.release("nova/hosts")
+        await world.until_condition(ours.NOVA, "nova", "HostMappingsReady")
+        moved = {second: "cell1", "nova-trial-compute": "trial"}
+        assert await told_of_hosts(world) == {"nova-cells": from_the_start, "nova-hosts": moved}
+        assert set(cells_job) < set(await world.names(kinds.JOB)), "the schemas were not looked at again"
+        playing.cancel()
 
 
 async def test_a_nova_rolls_out_to_its_computes(world: Any) -> None:

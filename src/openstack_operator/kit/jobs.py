@@ -22,13 +22,14 @@ def job(pod: workloads.Pod, name: str) -> Object:
     }
 
 
-async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str) -> None:
+async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str, *, inputs: workloads.Pod | None = None) -> None:
     """Runs the Job for the pod's present inputs (image, command, configuration) and waits for its success.
 
+    ``inputs`` is the pod whose change asks for another run, where what the Job is told changes for other reasons too.
     Jobs of other inputs are removed. A failed one is removed too and made anew after the controller's back-off, because
     what it failed on (a database that was away) may be over. Raises ``errors.Waiting`` and ``errors.Unavailable``.
     """
-    template = workloads.template(pod)
+    template = workloads.template(inputs or pod)
     servers = sorted(str(value) for fact, value in scope.facts.items() if fact.endswith(".server"))
     name = names.job(scope.name, task, drift.digest([template, servers]))
     for other in scope.children(kinds.JOB):

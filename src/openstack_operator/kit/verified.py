@@ -16,7 +16,11 @@ from openstack_operator.runtime.controller import Scope
 # The resync of controllers is 600 s: each one looks outside again.
 GOOD_SECONDS = 590
 
+FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.3, 10.0
+"""What has just come up is there a moment later; what is not there by then may take long."""
+
 _notes: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], tuple[str, float]]] = weakref.WeakKeyDictionary()
+_waits: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], float]] = weakref.WeakKeyDictionary()
 
 
 Told = Callable[[Scope[Any], str, str], None]
@@ -44,7 +48,17 @@ def is_current(scope: Scope[Any], what: str, fingerprint: str) -> bool:
     return note is not None and note[0] == fingerprint and time.monotonic() - note[1] < GOOD_SECONDS
 
 
+def look_again(scope: Scope[Any], what: str) -> float:
+    """Seconds until the next look at something that is not as it should be, and has no watch: each time twice as
+    many, until it is noted."""
+    waits = _waits.setdefault(scope.manager, {})
+    seconds = waits.get((scope.uid, what), FIRST_LOOK_SECONDS)
+    waits[(scope.uid, what)] = min(seconds * 2, LAST_LOOK_SECONDS)
+    return seconds
+
+
 def note(scope: Scope[Any], what: str, fingerprint: str) -> None:
+    _waits.get(scope.manager, {}).pop((scope.uid, what), None)
     _notes.setdefault(scope.manager, {})[(scope.uid, what)] = (fingerprint, time.monotonic())
 
 

@@ -1,7 +1,7 @@
 """What the operator asks the compute API: on which hosts can servers boot, and is something still there?
 
 The API lists a compute host only when the host is mapped to its cell, which is what the scheduler needs. It needs the
-host's inventory in Placement as well, which nova-compute writes a moment after it says that it is up.
+host's inventory in Placement as well, which nova-compute writes after it has said that it is up.
 """
 
 from __future__ import annotations
@@ -16,26 +16,69 @@ from openstack_operator.runtime import errors
 
 DOMAIN = {"id": "default"}
 TIMEOUT_SECONDS = 15
+LONGEST_ANSWER = 300
+"""Characters of an error that a message repeats."""
 
 # The first in which a hypervisor's id is the uuid of its resource provider.
 HYPERVISORS_VERSION = {"OpenStack-API-Version": "compute 2.53"}
 
 
-async def mapped_hosts(auth_url: str, user: str, password: str, compute_url: str, placement_url: str = "") -> set[str]:
-    """Names of hosts that are mapped to a cell and up, and whose inventory Placement has, if its URL is given. Raises
-    ``errors.Unavailable``, never with a password in it."""
+UNMAPPED = "not mapped to a cell"
+
+
+async def missing_hosts(
+    auth_url: str, user: str, password: str, compute_url: str, placement_url: str, wanted: Iterable[str]
+) -> dict[str, str]:
+    """What is missing at each of these hosts on which no server can boot, and is not switched off by a person.
+
+    Three requests when nothing is. Without the URL of Placement its inventories are not looked at. Raises
+    ``errors.Unavailable``, never with a password in it.
+    """
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout) as session:
         token = await _token(session, auth_url, user, password)
         url = f"{compute_url}/os-hypervisors/detail"
         answer, _ = await _call(session, "GET", url, token=token, headers=HYPERVISORS_VERSION)
-        found = [one for one in answer["hypervisors"] if one["state"] == "up" and one["status"] == "enabled"]
+        found = {one["service"]["host"]: one for one in answer["hypervisors"]}
+        filled = None
         if placement_url:
             answer, _ = await _call(session, "GET", f"{placement_url}/resource_providers", token=token)
             # A provider is made empty, with generation 0; the inventory is the first thing that it gets.
             filled = {one["uuid"] for one in answer["resource_providers"] if one["generation"] > 0}
-            found = [one for one in found if one["id"] in filled]
-    return {one["service"]["host"] for one in found}
+        missing = {}
+        for host in wanted:
+            one = found.get(host)
+            if one is None or one["state"] != "up" or one["status"] != "enabled":
+                if why := await _problem(session, token, compute_url, host, is_listed=one is not None):
+                    missing[host] = why
+            elif filled is not None and one["id"] not in filled:
+                missing[host] = "Placement has no inventory of it"
+    return missing
+
+
+async def _problem(session: aiohttp.ClientSession, token: str, compute_url: str, host: str, *, is_listed: bool) -> str:
+    """Why a host is not listed as one that is up and enabled."""
+    query = urllib.parse.urlencode({"binary": "nova-compute", "host": host})
+    answer, _ = await _call(session, "GET", f"{compute_url}/os-services?{query}", token=token)
+    if not answer["services"]:
+        return "nova-compute has not registered"
+    service = answer["services"][0]
+    if service["state"] != "up":
+        return "nova-compute is down"
+    if service["status"] != "enabled":
+        reason = service.get("disabled_reason") or ""
+        # nova-compute's own word, for as long as libvirt does not answer it.
+        return f"disabled by nova-compute: {reason}" if reason.startswith("AUTO:") else ""
+    if is_listed:
+        # It has come up between the two answers.
+        return "up a moment ago"
+    try:
+        await _call(session, "GET", f"{compute_url}/os-hosts/{urllib.parse.quote(host)}", token=token)
+    except errors.Unavailable as problem:
+        # The one word of the API about mappings.
+        if "is not mapped" in problem.message:
+            return UNMAPPED
+    return "nova-compute has not reported its resources"
 
 
 async def are_present(
@@ -84,7 +127,8 @@ async def _call(
     try:
         async with session.request(verb, url, json=body, headers=sent) as response:
             if response.status >= 400:
-                raise errors.Unavailable("ComputeAPI", f"{verb} {url} answers {response.status}")
+                said = (await response.text())[:LONGEST_ANSWER]
+                raise errors.Unavailable("ComputeAPI", f"{verb} {url} answers {response.status}: {said}")
             return await response.json(), response.headers.get("X-Subject-Token", "")
     except (aiohttp.ClientError, TimeoutError, OSError) as problem:
         raise errors.Unavailable("ComputeAPI", f"{verb} {url}: {type(problem).__name__}: {problem}") from None

@@ -11,6 +11,8 @@ from openstack_operator.services.nova import rows
 AMQP_PORT = 5672
 CELLS = "cells.json"
 CELLS_NAME = "cells.py"
+NO_CELLS = "-"
+"""In the place of the file with the cells: they stay as they are."""
 REMOVAL_NAME = "remove.py"
 
 TOP_ROWS = (
@@ -45,11 +47,12 @@ def cells(names: Iterable[str]) -> str:
 
 
 SCRIPT = '''\
-"""usage: cells.py NOVA_CONF CELLS_JSON
+"""usage: cells.py NOVA_CONF CELLS_JSON|- [CELL/HOST...]
 
 Brings the schemas of the API, of cell0 and of every cell up to date, all at the same time, then makes the mappings of
-the cells say what the files say. Can be repeated. Connections come from files alone, so that no password is seen in a
-command line. Nova is imported once; each task is a fork.
+the cells say what the files say, and those of the hosts what the command says; with - those of the hosts alone. Can be
+repeated. Connections come from files alone, so that no password is seen in a command line. Nova is imported once; each
+task is a fork.
 """
 import json
 import os
@@ -63,7 +66,7 @@ from nova.cmd import manage
 from nova import config, context, objects
 from oslo_config import cfg
 
-TOP, PLAN = sys.argv[1:3]
+TOP, PLAN, *HOSTS = sys.argv[1:]
 FOLDER = os.path.dirname(PLAN)
 
 
@@ -76,6 +79,8 @@ def start(name, function, *arguments):
         code = function(*arguments) or 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr, flush=True)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -104,10 +109,14 @@ def connections(file):
     return conf.database.connection, conf.transport_url
 
 
-def register(cells):
+def connect():
     config.parse_args(["nova-manage", "--config-file", TOP])
     objects.register_all()
-    admin = context.get_admin_context()
+    return context.get_admin_context()
+
+
+def register(cells):
+    admin = connect()
     known = list(objects.CellMappingList.get_all(admin))
 
     def ensure(name, found, uuid, database, bus):
@@ -130,8 +139,37 @@ def register(cells):
         # The database compares names without regard to case; here they are compared exactly.
         found = [one for one in known if one.name == name and one.uuid != cell0]
         ensure(name, found[0] if found else None, str(uuid4()), *connections(os.path.join(FOLDER, file)))
+    map_hosts(admin)
 
 
+def map_hosts(admin):
+    cell0 = objects.CellMapping.CELL0_UUID
+    cells = {one.name: one for one in objects.CellMappingList.get_all(admin) if one.uuid != cell0}
+    known = {one.host: one for one in objects.HostMappingList.get_all(admin)}
+    for name, host in (one.split("/", 1) for one in HOSTS):
+        cell, found = cells[name], known.get(host)
+        if found is None:
+            objects.HostMapping(admin, host=host, cell_mapping=cell).create()
+            print(f"host {host}: mapped to cell {name}", flush=True)
+        elif found.cell_mapping.uuid == cell.uuid:
+            print(f"host {host}: unchanged", flush=True)
+        else:
+            before = found.cell_mapping
+            with context.target_cell(admin, before) as old:
+                servers = objects.InstanceList.get_uuids_by_host(old, host)
+            if servers:
+                sys.exit(
+                    f"host {host} has {len(servers)} servers of cell {before.name} and now belongs to cell {name}: "
+                    "move or delete them, or let the node have its old labels"
+                )
+            found.cell_mapping = cell
+            found.save()
+            print(f"host {host}: mapped to cell {name} instead of {before.name}", flush=True)
+
+
+if PLAN == "-":
+    map_hosts(connect())
+    sys.exit()
 with open(PLAN) as plan:
     cells = json.load(plan)
 tasks = [

@@ -25,7 +25,7 @@ from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Controller, Scope, Step, Watch
 from openstack_operator.runtime.informer import Key
 from openstack_operator.runtime.kinds import Resource
-from openstack_operator.services.nova import children, compute_api, removal, resources
+from openstack_operator.services.nova import children, compute_api, hosts, removal, resources
 from openstack_operator.services.nova import config as files
 from openstack_operator.services.nova.types import KIND, NovaSpec
 
@@ -37,8 +37,6 @@ PARTS = (
     kinds.NOVA_CELL,
 )
 CATALOG = (("nova", "compute"),)
-LOOK_AGAIN_SECONDS = 2
-"""The registration of hosts has no watch; asked only while one is missing."""
 
 
 async def ensure_credentials(scope: Scope[NovaSpec]) -> None:
@@ -120,7 +118,10 @@ async def ensure_config(scope: Scope[NovaSpec]) -> None:
 
 async def ensure_cell_mappings(scope: Scope[NovaSpec]) -> None:
     """All schemas are current and the API database knows every cell."""
-    await jobs.ensure(scope, resources.cells_pod(scope.name, scope.spec, scope.facts["sources"]), "cells")
+    told = hosts.with_the_cells(scope)
+    inputs, pod = (resources.cells_pod(scope.name, scope.spec, scope.facts["sources"], mapped) for mapped in ({}, told))
+    # Hosts that come later have a Job of their own.
+    await jobs.ensure(scope, pod, resources.CELLS, inputs=inputs)
     facts = scope.facts
     known = await removal.unmap(scope) | {
         cell: drift.digest([facts[f"cells.{cell}.database.url"], facts[f"cells.{cell}.messaging.url"]])
@@ -242,7 +243,7 @@ async def ensure_removal(scope: Scope[NovaSpec]) -> str | None:
 
 
 async def observe_hosts(scope: Scope[NovaSpec]) -> str | None:
-    """Every compute host is mapped to its cell and offered by Placement, so that servers can boot there."""
+    """Every compute host is up, mapped to its cell and offered by Placement, so that servers can boot there."""
     wanted = scope.facts["hosts"]
     facts = scope.facts
     fingerprint = drift.digest([wanted, facts["url.internal"]])
@@ -250,20 +251,21 @@ async def observe_hosts(scope: Scope[NovaSpec]) -> str | None:
         scope.status["hosts"] = wanted
         return f"{len(wanted)} hosts"
     placement = scope.get(kinds.PLACEMENT, scope.spec.placement_ref.name)
-    mapped = await compute_api.mapped_hosts(
+    missing = await compute_api.missing_hosts(
         facts["identity.url"],
         facts["service_user.user"],
         facts["service_user.password"],
         facts["url.internal"],
         ((placement or {}).get("status") or {}).get("internalUrl") or "",
+        wanted,
     )
-    scope.status["hosts"] = [host for host in wanted if host in mapped]
-    if missing := [host for host in wanted if host not in mapped]:
-        raise errors.Waiting(
-            "HostsMissing",
-            f"not up in Nova, not mapped to a cell or not offered by Placement yet: {', '.join(missing[:10])}",
-            retry_after=LOOK_AGAIN_SECONDS,
-        )
+    scope.status["hosts"] = [host for host in wanted if host not in missing]
+    if forgotten := [host for host, why in missing.items() if why == compute_api.UNMAPPED]:
+        await hosts.map_again(scope, forgotten)
+    if missing:
+        shown = "; ".join(f"{host}: {why}" for host, why in list(missing.items())[:10])
+        # What has no watch is looked at again, for as long as it is missing.
+        raise errors.Waiting("HostsMissing", shown, retry_after=verified.look_again(scope, "hosts"))
     verified.note(scope, "hosts", fingerprint)
     return f"{len(wanted)} hosts"
 
@@ -301,6 +303,7 @@ def _nova_of(compute: Object, _: Any) -> Iterable[Key]:
 
 _KNOWN = ("CredentialsReady", "CellMappingsReady", "SurroundingsReady")
 """What every part's spec is made of."""
+_USABLE = ("HostMappingsReady", "APIReady", "SchedulerReady", "CatalogReady", "CellsReady")
 
 CONTROLLER = Controller(
     kind=KIND,
@@ -311,6 +314,7 @@ CONTROLLER = Controller(
         Step("SurroundingsReady", observe_surroundings, needs=()),
         Step("ConfigReady", ensure_config, needs=("DatabasesReady",)),
         Step("CellMappingsReady", ensure_cell_mappings, needs=("ConfigReady",)),
+        Step("HostMappingsReady", hosts.ensure, needs=("CellMappingsReady",)),
         Step("APIReady", ensure_api, needs=_KNOWN),
         Step("ConductorReady", ensure_conductor, needs=(*_KNOWN, "MessagingReady")),
         Step("SchedulerReady", ensure_scheduler, needs=(*_KNOWN, "MessagingReady")),
@@ -318,7 +322,7 @@ CONTROLLER = Controller(
         Step("CatalogReady", ensure_catalog, needs=_KNOWN),
         Step("CellsReady", ensure_cells, needs=(*_KNOWN, "MessagingReady")),
         Step("CellRemovalReady", ensure_removal, needs=_KNOWN),
-        Step("HostsReady", observe_hosts, needs=("APIReady", "SchedulerReady", "CatalogReady", "CellsReady")),
+        Step("HostsReady", observe_hosts, needs=_USABLE),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.JOB, *PARTS),
     watches=(
@@ -329,6 +333,7 @@ CONTROLLER = Controller(
         watches.referenced(kinds.KEYSTONE, kinds.NOVA, "keystoneRef"),
         Watch(kinds.NOVA_COMPUTE, _nova_of),
         Watch(built_in.POD, removal.novas_of_ending_pod),
+        Watch(built_in.NODE, hosts.novas_of_node),
     ),
     reads=(kinds.PLACEMENT,),
     finalize=finalize,

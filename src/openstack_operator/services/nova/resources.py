@@ -11,6 +11,7 @@ from typing import Any
 from openstack_operator.kit import config, kinds, levels, releases, settings, workloads
 from openstack_operator.kit.types import Instance, PodSettings
 from openstack_operator.runtime import drift
+from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.schema import Model
 from openstack_operator.services.nova import config as files
 from openstack_operator.services.nova.cell.types import CellTemplate
@@ -77,20 +78,48 @@ def daemon(name: str, *, memory: str, cpu: str = workloads.CPU_COMMON) -> worklo
     )
 
 
-def cells_pod(instance: str, spec: NovaSpec, sources: config.Sources) -> workloads.Pod:
-    """The Job that brings all schemas up to date and registers the cells: Nova is imported once for all of it."""
+CELLS, HOSTS = "cells", "hosts"
+MAPPING = (CELLS, HOSTS)
+"""Components of the Jobs that map hosts to cells."""
+_PROGRAM = ("python3", f"{config.SCRIPTS}/{files.CELLS_NAME}", CONF)
+
+
+def cells_pod(
+    instance: str, spec: NovaSpec, sources: config.Sources, hosts: Mapping[str, str] | None = None
+) -> workloads.Pod:
+    """The Job that brings all schemas up to date, registers the cells, and maps these hosts to their cells: Nova is
+    imported once for all of it."""
+    return _mapping_pod(instance, spec, sources, CELLS, f"{config.MERGED}/{files.CELLS}", hosts or {})
+
+
+def hosts_pod(instance: str, spec: NovaSpec, sources: config.Sources, hosts: Mapping[str, str]) -> workloads.Pod:
+    """The Job that maps these hosts to their cells."""
+    return _mapping_pod(instance, spec, sources, HOSTS, files.NO_CELLS, hosts)
+
+
+def hosts_told(job: Object) -> dict[str, str]:
+    """Cell of each host that the Job of one of these pods maps."""
+    command = job["spec"]["template"]["spec"]["containers"][0]["command"]
+    pairs = (one.split("/", 1) for one in command[len(_PROGRAM) + 1 :])
+    return {host: cell for cell, host in pairs}
+
+
+def _mapping_pod(
+    instance: str, spec: NovaSpec, sources: config.Sources, component: str, plan: str, hosts: Mapping[str, str]
+) -> workloads.Pod:
     return workloads.Pod(
         service=SERVICE,
         instance=instance,
-        component="cells",
+        component=component,
         owner_kind=kinds.NOVA.kind,
         image=image(spec, "nova-conductor"),
         user=UID,
         sources=sources,
         containers=(
             workloads.Container(
-                name="cells",
-                command=("python3", f"{config.SCRIPTS}/{files.CELLS_NAME}", CONF, f"{config.MERGED}/{files.CELLS}"),
+                name=component,
+                # Neither names of cells nor of hosts have a slash.
+                command=(*_PROGRAM, plan, *(f"{hosts[host]}/{host}" for host in sorted(hosts))),
                 cpu=workloads.CPU_AWAITED,
                 # Nothing here waits for the network in more than one thread; the process forks.
                 env={"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true", "XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},

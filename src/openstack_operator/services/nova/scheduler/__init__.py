@@ -1,1 +1,1 @@
-"""NovaScheduler: chooses hosts for servers, and maps new hosts to their cells."""
+"""NovaScheduler: chooses hosts for servers."""

@@ -16,9 +16,10 @@ from openstack_operator.services.nova.parts import DaemonTemplate, PartStatus, P
 class SchedulerTemplate(DaemonTemplate):
     """The scheduler."""
 
-    discover_hosts_interval_seconds: Annotated[int, Field(ge=1, le=3600)] = 2
-    """How often the scheduler looks for compute hosts that belong to no cell yet, in seconds; until it has found a
-    host, no server boots there. Sets [scheduler] discover_hosts_in_cells_interval."""
+    discover_hosts_interval_seconds: Annotated[int, Field(ge=1, le=3600)] | None = None
+    """How often the scheduler itself looks for compute hosts that belong to no cell yet, in seconds: for computes that
+    the operator does not run, whose hosts nobody else maps to their cells. Absent, it does not look: the operator maps
+    the hosts that it runs. Sets [scheduler] discover_hosts_in_cells_interval and [DEFAULT] periodic_fuzzy_delay."""
 
 
 class NovaSchedulerSpec(SchedulerTemplate, Process):

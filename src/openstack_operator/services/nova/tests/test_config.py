@@ -100,6 +100,8 @@ def test_a_process_sees_its_own_databases_only(name: str, databases: list[str]) 
     [
         (scheduler.ROWS, NovaSchedulerSpec(**TOP, discover_hosts_interval_seconds=9), "scheduler",
          "discover_hosts_in_cells_interval", "9"),
+        (scheduler.ROWS, NovaSchedulerSpec(**TOP, discover_hosts_interval_seconds=9), "DEFAULT",
+         "periodic_fuzzy_delay", "0"),
         (scheduler.ROWS, NovaSchedulerSpec(**TOP, shutdown_seconds=7), "DEFAULT", "manager_shutdown_timeout", "7"),
         (scheduler.ROWS, NovaSchedulerSpec(**TOP, shutdown_seconds=7), "DEFAULT", "graceful_shutdown_timeout", "17"),
         (conductor.CELL_ROWS, NovaConductorSpec(**CELL, shutdown_seconds=8), "DEFAULT", "manager_shutdown_timeout",
@@ -120,6 +122,12 @@ def test_a_field_reaches_its_option(
     rows: tuple[ini.Row, ...], spec: Any, section: str, option: str, value: str
 ) -> None:
     assert _options(rows, spec)[section][option] == value
+
+
+def test_the_scheduler_does_not_look_for_hosts_unless_it_is_told_to() -> None:
+    parser = _options(*FILES["scheduler"])
+    assert not parser.has_option("scheduler", "discover_hosts_in_cells_interval")
+    assert not parser.has_option("DEFAULT", "periodic_fuzzy_delay")
 
 
 def test_a_cell_that_serves_all_cells_has_no_local_metadata() -> None:

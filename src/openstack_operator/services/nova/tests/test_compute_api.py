@@ -1,0 +1,111 @@
+"""What the operator makes of the answers of a compute API."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from openstack_operator.runtime import errors
+from openstack_operator.services.nova import compute_api
+
+HOSTS = ("good", "empty", "silent", "down", "off", "broken", "unmapped", "starting")
+
+
+def hypervisor(host: str, state: str = "up", status: str = "enabled") -> dict[str, Any]:
+    return {"id": f"uuid-{host}", "state": state, "status": status, "service": {"host": host}}
+
+
+def service(state: str = "up", status: str = "enabled", reason: str | None = None) -> dict[str, Any]:
+    return {"state": state, "status": status, "disabled_reason": reason}
+
+
+@dataclasses.dataclass
+class Nova:
+    """Keystone, compute API and Placement on one port."""
+
+    url: str
+    asked: list[str]
+
+
+@pytest.fixture
+async def nova() -> AsyncIterator[Nova]:
+    asked: list[str] = []
+    services = {
+        "down": service(state="down"),
+        "off": service(status="disabled", reason="new memory on Monday"),
+        "broken": service(status="disabled", reason="AUTO: Connection to libvirt lost: 1"),
+        "unmapped": service(),
+        "starting": service(),
+    }
+
+    async def tokens(_: web.Request) -> web.Response:
+        return web.json_response({}, status=201, headers={"X-Subject-Token": "t"})
+
+    async def hypervisors(_: web.Request) -> web.Response:
+        listed = [hypervisor("good"), hypervisor("empty"), hypervisor("down", state="down")]
+        return web.json_response({"hypervisors": [*listed, hypervisor("off", status="disabled")]})
+
+    async def find(request: web.Request) -> web.Response:
+        found = services.get(request.query["host"])
+        return web.json_response({"services": [found] if found else []})
+
+    async def show(request: web.Request) -> web.Response:
+        host = request.match_info["host"]
+        said = f"Host '{host}' is not mapped to any cell" if host == "unmapped" else f"Compute host {host} not found."
+        return web.json_response({"itemNotFound": {"code": 404, "message": said}}, status=404)
+
+    async def providers(_: web.Request) -> web.Response:
+        found = [{"uuid": "uuid-good", "generation": 2}, {"uuid": "uuid-empty", "generation": 0}]
+        return web.json_response({"resource_providers": found})
+
+    @web.middleware
+    async def note(request: web.Request, handler: Any) -> web.StreamResponse:
+        asked.append(request.path)
+        return await handler(request)
+
+    app = web.Application(middlewares=[note])
+    app.router.add_post("/v3/auth/tokens", tokens)
+    app.router.add_get("/v2.1/os-hypervisors/detail", hypervisors)
+    app.router.add_get("/v2.1/os-services", find)
+    app.router.add_get("/v2.1/os-hosts/{host}", show)
+    app.router.add_get("/placement/resource_providers", providers)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    yield Nova(f"http://{host}:{port}", asked)
+    await runner.cleanup()
+
+
+async def missing(nova: Nova, *hosts: str, placement: str = "/placement") -> dict[str, str]:
+    where = f"{nova.url}{placement}" if placement else ""
+    return await compute_api.missing_hosts(f"{nova.url}/v3", "nova", "pw", f"{nova.url}/v2.1", where, hosts)
+
+
+async def test_what_a_host_lacks_is_said(nova: Nova) -> None:
+    assert await missing(nova, *HOSTS) == {
+        "empty": "Placement has no inventory of it",
+        "silent": "nova-compute has not registered",
+        "down": "nova-compute is down",
+        "broken": "disabled by nova-compute: AUTO: Connection to libvirt lost: 1",
+        "unmapped": compute_api.UNMAPPED,
+        "starting": "nova-compute has not reported its resources",
+    }
+
+
+async def test_a_host_that_serves_takes_three_requests(nova: Nova) -> None:
+    assert await missing(nova, "good") == {}
+    assert nova.asked == ["/v3/auth/tokens", "/v2.1/os-hypervisors/detail", "/placement/resource_providers"]
+
+
+async def test_without_placement_its_inventories_are_not_looked_at(nova: Nova) -> None:
+    assert await missing(nova, "good", "empty", placement="") == {}
+
+
+async def test_an_answer_that_is_an_error_is_told(nova: Nova) -> None:
+    with pytest.raises(errors.Unavailable, match=r"GET http://\S+/v2.1/os-hypervisors/detail answers 404"):
+        await compute_api.missing_hosts(f"{nova.url}/v3", "nova", "pw", f"{nova.url}/elsewhere/v2.1", "", ["good"])
