@@ -15,11 +15,11 @@ from aiohttp import web
 from world import condition, decoded, states
 
 from openstack_operator.embedded.apiserver import ControlPlane
-from openstack_operator.kit import ini
+from openstack_operator.kit import identity, ini
 from openstack_operator.kit import kinds as ours
 from openstack_operator.runtime import conditions, kinds
 from openstack_operator.services import nova
-from openstack_operator.services.nova import children, removal
+from openstack_operator.services.nova import children, removal, upgrade_check
 from openstack_operator.services.nova import resources as nova_resources
 
 CELL_DATABASES = ("nova_api", "nova_cell0", "nova_cell1")
@@ -113,6 +113,7 @@ async def test_conditions_stand_in_the_order_of_the_rollout(world: Any) -> None:
         "CellsReady",
         "CellRemovalReady",
         "HostsReady",
+        "UpgradeCheckPassed",
         "Reconciling",
         "Stalled",
     ]
@@ -176,6 +177,59 @@ async def test_hosts_are_mapped_with_the_cells_and_later_ones_by_a_job_of_their_
         moved = {second: "cell1", "nova-trial-compute": "trial"}
         assert await told_of_hosts(world) == {"nova-cells": from_the_start, "nova-hosts": moved}
         assert set(cells_job) < set(await world.names(kinds.JOB)), "the schemas were not looked at again"
+        playing.cancel()
+
+
+OLD = "Current Nova version does not support computes older than Gazpacho"
+VERDICTS = [["Cells v2", "Success", ""], ["Older than N-1 computes", "Failure", OLD], ["Policy", "Warning", "is JSON"]]
+
+
+async def test_the_verdicts_of_novas_upgrade_check_are_told_and_ready_does_not_wait_for_them(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def registered(*_: Any) -> None:
+        """Keystone has what it is asked to have."""
+
+    monkeypatch.setattr(identity, "register", registered)
+    monkeypatch.setattr(upgrade_check, "DELAY_SECONDS", 0)
+    world.node.hold("nova/upgrade-check")
+    async with operator(world) as running, asyncio.TaskGroup() as group:
+        await surroundings(world)
+        playing = group.create_task(world.play_servers())
+        await world.create(ours.NOVA, "nova", {"cellTemplates": {"cell1": {"computes": {}}}})
+        await world.until_ready(ours.NOVA, "nova")
+        item = await world.until_condition(ours.NOVA, "nova", "UpgradeCheckPassed", "Unknown", "JobRunning")
+        assert "upgradeChecks" not in item["status"]
+
+        world.node.statuses["nova/upgrade-check"] = said(json.dumps(VERDICTS))
+        world.node.held.clear()
+        for pod in await world.all(kinds.POD):
+            if kubelet.component(pod) == "nova/upgrade-check":
+                await world.patch(
+                    kinds.POD, pod["metadata"]["name"], {"status": said(json.dumps(VERDICTS))(pod)}, "status"
+                )
+        item = await world.until_condition(ours.NOVA, "nova", "UpgradeCheckPassed", "False", "Failure")
+        told = f"Older than N-1 computes: {OLD}; Policy: is JSON; passed: Cells v2"
+        assert condition(item, "UpgradeCheckPassed")[2] == told
+        assert condition(item, "Ready")[0] == "True"
+        assert condition(item, "Reconciling")[0] == condition(item, "Stalled")[0] == "False"
+        assert item["status"]["upgradeChecks"] == [
+            {"name": "Cells v2", "verdict": "Success"},
+            {"name": "Older than N-1 computes", "verdict": "Failure", "details": OLD},
+            {"name": "Policy", "verdict": "Warning", "details": "is JSON"},
+        ]
+
+        # Not again while nothing changes, and again when what it reads does.
+        jobs = await world.names(kinds.JOB)
+        await world.patch(ours.NOVA, "nova", {"metadata": {"annotations": {"touched": "yes"}}})
+        await running.settle()
+        assert await world.names(kinds.JOB) == jobs
+        world.node.statuses["nova/upgrade-check"] = said(json.dumps(VERDICTS[:1]))
+        text = "[service_user]\nauth_type = password\n[DEFAULT]\nstate_path = /elsewhere\n"
+        await world.patch(ours.NOVA, "nova", {"spec": {"customServiceConfig": text}})
+        item = await world.until_condition(ours.NOVA, "nova", "UpgradeCheckPassed", "True", "Success")
+        assert condition(item, "UpgradeCheckPassed")[2] == "passed: Cells v2"
+        assert len([name for name in await world.names(kinds.JOB) if "upgrade-check" in name]) == 1
         playing.cancel()
 
 

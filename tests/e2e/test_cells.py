@@ -188,6 +188,29 @@ def test_a_second_cell_comes_and_goes_while_the_first_serves(second_cell: Cloud)
     assert of_the_first_cell(cloud) == before
 
 
+def test_a_host_that_nova_has_forgotten_is_mapped_again(second_cell: Cloud) -> None:
+    """Who deletes a compute service in Nova deletes the mapping of its host with it."""
+    cloud = second_cell
+    add(cloud)
+    compute = cloud.connection.compute
+    (service,) = [one for one in compute.services(binary="nova-compute") if one.host == HOST]
+    compute.delete_service(service)
+    assert HOST not in {one.name for one in compute.hypervisors()}
+    # nova-compute registers when it starts.
+    cloud.cluster.kubectl("rollout", "restart", f"deployment/{HOST}", "-n", cloud.namespace)
+    cloud.cluster.kubectl(
+        "rollout", "status", f"deployment/{HOST}", "-n", cloud.namespace, "--timeout=90s", seconds=100
+    )
+
+    def is_mapped(item: Any) -> bool:
+        is_ready = condition(item, "HostsReady")["status"] == "True"
+        return is_ready and HOST in {one.name for one in compute.hypervisors()}
+
+    cloud.cluster.until("novas.openstack.k8s.io", "nova", cloud.namespace, is_mapped, "mapped again", READY_SECONDS)
+    server = boot(cloud, "on-the-forgotten")
+    delete(cloud, server)
+
+
 def mappings(cloud: Cloud) -> dict[str, str]:
     """uuid of each cell that Nova knows, by name."""
     login, statement = cloud.secret("nova-api-db"), "SELECT name, uuid FROM nova_api.cell_mappings"

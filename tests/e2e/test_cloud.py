@@ -23,6 +23,7 @@ import pytest
 import requests
 import websocket
 from clouds import Cloud
+from clusters import condition
 from machine import Start
 
 from openstack_operator.embedded import first_vm, paths
@@ -30,6 +31,7 @@ from openstack_operator.embedded import first_vm, paths
 SERVICES = {"compute", "identity", "image", "network", "placement"}
 MEBIBYTE = 1 << 20
 BOOT_SECONDS = 240
+UPGRADE_CHECK_SECONDS = 120
 USER_DATA = '#!/bin/sh\necho "=== user data ran on $(hostname) as $(id -un)" > /dev/console\n'
 GUEST = "guest"
 WEB_PORT = 80
@@ -76,6 +78,22 @@ def test_every_agent_and_service_is_alive(cloud: Cloud) -> None:
     agents = {(one.agent_type, one.is_alive) for one in cloud.connection.network.agents()}
     assert {alive for _, alive in agents} == {True}, agents
     assert any("Controller" in kind for kind, _ in agents), agents
+
+
+def test_novas_own_upgrade_check_has_passed(cloud: Cloud) -> None:
+    """It runs a while after the cloud is Ready."""
+
+    def is_told(item: Any) -> bool:
+        return bool(condition(item, "UpgradeCheckPassed")["status"] == "True")
+
+    item = cloud.cluster.until(
+        "novas.openstack.k8s.io", "nova", cloud.namespace, is_told, "UpgradeCheckPassed", UPGRADE_CHECK_SECONDS
+    )
+    assert item is not None
+    verdicts = {one["name"]: one["verdict"] for one in item["status"]["upgradeChecks"]}
+    assert {"Cells v2", "Placement API", "Service User Token Configuration"} < set(verdicts)
+    assert set(verdicts.values()) == {"Success"}
+    assert condition(item, "UpgradeCheckPassed")["reason"] == "Success"
 
 
 def test_the_client_pod_is_logged_in(cloud: Cloud) -> None:

@@ -71,6 +71,40 @@ async def test_messages_that_change_all_the_time_are_written_now_and_then_and_th
     assert written < looked / 2
 
 
+async def test_ready_does_not_wait_for_advice(world: Any) -> None:
+    advice: list[errors.StepError | conditions.Outcome] = [
+        errors.Waiting("NotYet", "later"),
+        errors.Unavailable("Away", "refused"),
+        conditions.Outcome("False", "Failure", "a check failed"),
+        conditions.Outcome("True", "Warning", "look at this"),
+    ]
+
+    async def observe(_: toy.Scope) -> conditions.Outcome:
+        found = advice[0]
+        if isinstance(found, conditions.Outcome):
+            return found
+        raise found
+
+    steps = (controller.Step("ConfigReady", toy.ensure_config), controller.Step("Advice", observe, advises=True))
+    told = []
+    async with world.operator(toy.toys(steps=steps)):
+        await world.create()
+        await world.until_ready()
+        while advice:
+            reason = getattr(advice[0], "reason", "")
+            item = await world.until(
+                toy.RESOURCE,
+                lambda item, reason=reason: (conditions.find(item, "Advice") or {}).get("reason") == reason,
+            )
+            told.append({one["type"]: one["status"] for one in item["status"]["conditions"]})
+            advice.pop(0)
+            if advice:
+                await world.patch(toy.RESOURCE, "one", {"metadata": {"annotations": {"left": str(len(advice))}}})
+    assert [found.pop("Advice") for found in told] == ["Unknown", "Unknown", "False", "True"]
+    settled = {"Ready": "True", "ConfigReady": "True", "Reconciling": "False", "Stalled": "False"}
+    assert told == [settled] * 4
+
+
 async def test_a_pass_that_changes_nothing_makes_no_request(world: Any) -> None:
     async with world.operator() as operator:
         await world.create()

@@ -22,6 +22,12 @@ def job(pod: workloads.Pod, name: str) -> Object:
     }
 
 
+def job_name(scope: Scope[Any], pod: workloads.Pod, task: str) -> str:
+    """Name of the Job for the pod's present inputs."""
+    servers = sorted(str(value) for fact, value in scope.facts.items() if fact.endswith(".server"))
+    return names.job(scope.name, task, drift.digest([workloads.template(pod), servers]))
+
+
 async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str, *, inputs: workloads.Pod | None = None) -> None:
     """Runs the Job for the pod's present inputs (image, command, configuration) and waits for its success.
 
@@ -29,9 +35,7 @@ async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str, *, inputs: wo
     Jobs of other inputs are removed. A failed one is removed too and made anew after the controller's back-off, because
     what it failed on (a database that was away) may be over. Raises ``errors.Waiting`` and ``errors.Unavailable``.
     """
-    template = workloads.template(inputs or pod)
-    servers = sorted(str(value) for fact, value in scope.facts.items() if fact.endswith(".server"))
-    name = names.job(scope.name, task, drift.digest([template, servers]))
+    name = job_name(scope, inputs or pod, task)
     for other in scope.children(kinds.JOB):
         metadata = other["metadata"]
         if metadata["labels"].get("app.kubernetes.io/component") == pod.component and metadata["name"] != name:
@@ -48,3 +52,14 @@ async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str, *, inputs: wo
             await scope.delete(kinds.JOB, name)
             raise errors.Unavailable("JobFailed", f"Job {scope.namespace}/{name} failed: {why or condition['message']}")
     raise errors.Waiting("JobRunning", f"Job {scope.namespace}/{name} is running" + (f": {why}" if why else ""))
+
+
+def said(scope: Scope[Any], pod: workloads.Pod) -> str:
+    """The termination message of the Job's pod that succeeded; empty when it is gone."""
+    for item in scope.items(kinds.POD):
+        if labels.matches(item["metadata"].get("labels", {}), workloads.selector(pod)):
+            for container in item.get("status", {}).get("containerStatuses", []):
+                ended = container.get("state", {}).get("terminated") or {}
+                if ended.get("exitCode") == 0 and ended.get("message"):
+                    return str(ended["message"]).strip()
+    return ""

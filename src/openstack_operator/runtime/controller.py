@@ -40,11 +40,14 @@ class Step(Generic[S]):
 
     ``run`` returns when the condition is True, with a message for people or None. Its docstring explains the condition
     to users. ``needs`` are conditions of rows above that must be True before the step runs; None means all of them.
+    A step that ``advises`` says something that Ready does not wait for: Unknown until it is found out, then what the
+    ``Outcome`` says that it returns.
     """
 
     condition: str
-    run: Callable[[Scope[S]], Awaitable[str | None]]
+    run: Callable[[Scope[S]], Awaitable[str | conditions.Outcome | None]]
     needs: tuple[str, ...] | None = None
+    advises: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

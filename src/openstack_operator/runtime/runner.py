@@ -183,8 +183,10 @@ class Runner(Generic[S]):
             item = marked
         scope = Scope(self, item, spec, log)
         outcomes, retry = await self._run_steps(scope)
-        await self._tell(item, outcomes, conditions.summary(outcomes), scope.status)
-        if all(outcome.is_true for _, outcome in outcomes):
+        advice = {step.condition for step in self.controller.steps if step.advises}
+        ready = conditions.summary([entry for entry in outcomes if entry[0] not in advice])
+        await self._tell(item, outcomes, ready, scope.status)
+        if ready.is_true:
             self.manager.unfollow(self.enqueue, key_of(item), keep=scope.followed)
         return retry
 
@@ -221,15 +223,16 @@ class Runner(Generic[S]):
 
     async def _run_step(self, scope: Scope[S], step: Step[S]) -> tuple[Outcome, Retry]:
         """Raises only ``errors.ApiUnreachableError``: without the API server no status can be written either."""
+        unmet: conditions.State = "Unknown" if step.advises else "False"
         try:
-            message = await step.run(scope)
+            found = await step.run(scope)
         except errors.Waiting as waiting:
-            return Outcome("False", waiting.reason, waiting.message), waiting.retry_after
+            return Outcome(unmet, waiting.reason, waiting.message), waiting.retry_after
         except errors.Stalled as stalled:
             return Outcome("False", stalled.reason, stalled.message, stalled=True), None
         except errors.Unavailable as unavailable:
             scope.log.warning(unavailable.message, step=step.condition, reason=unavailable.reason)
-            return Outcome("False", unavailable.reason, unavailable.message), BACK_OFF
+            return Outcome(unmet, unavailable.reason, unavailable.message), BACK_OFF
         except errors.ApiError as problem:
             scope.log.warning("request refused", step=step.condition, problem=str(problem))
             is_hopeless = problem.is_rejection
@@ -242,7 +245,7 @@ class Runner(Generic[S]):
             scope.log.exception("step failed", step=step.condition)
             message = f"{type(problem).__name__}: see the operator's log"
             return Outcome("False", conditions.REASON_INTERNAL_ERROR, message), BACK_OFF
-        return Outcome("True", conditions.REASON_READY, message or ""), None
+        return found if isinstance(found, Outcome) else Outcome("True", conditions.REASON_READY, found or ""), None
 
     # --- the end of an object -------------------------------------------------------------------------------------
 

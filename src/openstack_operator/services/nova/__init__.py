@@ -54,7 +54,7 @@ SERVICE = Service(
     ),
     own_files=(
         File(controller.CONTROLLER.kind, config.cell_file("<cell>"), lambda spec: config.cell_rows("<cell>")),
-        File(controller.CONTROLLER.kind, "nova.conf", lambda spec: config.REMOVAL_ROWS, field=""),
+        File(controller.CONTROLLER.kind, "nova.conf", lambda spec: config.SERVICE_ROWS, field=""),
         File(
             compute.CONTROLLER.kind,
             compute_config.NODE_FILE,

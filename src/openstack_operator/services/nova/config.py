@@ -14,6 +14,7 @@ CELLS_NAME = "cells.py"
 NO_CELLS = "-"
 """In the place of the file with the cells: they stay as they are."""
 REMOVAL_NAME = "remove.py"
+UPGRADE_CHECK_NAME = "upgrade_check.py"
 
 TOP_ROWS = (
     *rows.BASE,
@@ -23,8 +24,8 @@ TOP_ROWS = (
     ini.fact("DEFAULT", "transport_url", "messaging.url", secret=True),
 )
 
-REMOVAL_ROWS = (*TOP_ROWS, *rows.CLIENTS)
-"""Of the Job that takes a cell out: it has to speak to Placement as well."""
+SERVICE_ROWS = (*TOP_ROWS, *rows.CLIENTS)
+"""Of the Jobs that speak to other services as well: the one that takes a cell out, and the upgrade check."""
 
 
 def cell_rows(cell: str) -> tuple[ini.Row, ...]:
@@ -277,4 +278,47 @@ for start in range(0, len(uuids), BATCH):
     objects.InstanceMappingList.destroy_bulk(admin, batch)
 mapping.destroy()
 answer("gone")
+'''
+
+UPGRADE_CHECK_SCRIPT = '''\
+"""usage: upgrade_check.py NOVA_CONF
+
+Runs `nova-status upgrade check`. Its verdicts are the termination message: a list of name, verdict and details of each
+check. A check that cannot be made (a database that does not answer) is no verdict: the program fails.
+"""
+import json
+import sys
+
+# First: it chooses how Nova runs threads.
+from nova.cmd import status
+
+from nova import config
+
+LONGEST = 400
+"""A termination message has 4096 bytes."""
+
+found = []
+
+
+def noting(name, function, arguments):
+    def check(commands):
+        result = function(commands, **arguments)
+        found.append((str(name), result.code.name.capitalize(), str(result.details or "").strip()[:LONGEST]))
+        return result
+
+    return check
+
+
+class Commands(status.UpgradeCommands):
+    _upgrade_checks = tuple(
+        (name, noting(name, *(check if isinstance(check, tuple) else (check, {}))))
+        for name, check in status.UpgradeCommands._upgrade_checks
+    )
+
+
+config.parse_args(["nova-status", "--config-file", sys.argv[1]])
+# Shows the table that people know.
+Commands().check()
+with open("/dev/termination-log", "w") as file:
+    json.dump(found, file)
 '''

@@ -19,13 +19,13 @@ from openstack_operator.kit import (
     verified,
     watches,
 )
-from openstack_operator.runtime import drift, errors
+from openstack_operator.runtime import conditions, drift, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Controller, Scope, Step, Watch
 from openstack_operator.runtime.informer import Key
 from openstack_operator.runtime.kinds import Resource
-from openstack_operator.services.nova import children, compute_api, hosts, removal, resources
+from openstack_operator.services.nova import children, compute_api, hosts, removal, resources, upgrade_check
 from openstack_operator.services.nova import config as files
 from openstack_operator.services.nova.types import KIND, NovaSpec
 
@@ -232,6 +232,9 @@ async def ensure_cells(scope: Scope[NovaSpec]) -> str | None:
     scope.facts["hosts"] = sorted({host for status in statuses for host in status.get("hosts", [])})
     virt = {kind for status in statuses for kind in (status.get("virtType") or "").split(",") if kind}
     scope.status["virtType"] = ",".join(sorted(virt)) or None
+    if not all(conditions.is_ready(item) for item in items):
+        # A nova-compute that comes back may have been forgotten by Nova meanwhile.
+        verified.forget(scope, "hosts")
     for item in items:
         children.require_ready(scope, kinds.NOVA_CELL, item)
     return None
@@ -248,6 +251,7 @@ async def observe_hosts(scope: Scope[NovaSpec]) -> str | None:
     facts = scope.facts
     fingerprint = drift.digest([wanted, facts["url.internal"]])
     if not wanted or verified.is_current(scope, "hosts", fingerprint):
+        facts["hosts.are_ready"] = True
         scope.status["hosts"] = wanted
         return f"{len(wanted)} hosts"
     placement = scope.get(kinds.PLACEMENT, scope.spec.placement_ref.name)
@@ -267,6 +271,7 @@ async def observe_hosts(scope: Scope[NovaSpec]) -> str | None:
         # What has no watch is looked at again, for as long as it is missing.
         raise errors.Waiting("HostsMissing", shown, retry_after=verified.look_again(scope, "hosts"))
     verified.note(scope, "hosts", fingerprint)
+    facts["hosts.are_ready"] = True
     return f"{len(wanted)} hosts"
 
 
@@ -322,7 +327,8 @@ CONTROLLER = Controller(
         Step("CatalogReady", ensure_catalog, needs=_KNOWN),
         Step("CellsReady", ensure_cells, needs=(*_KNOWN, "MessagingReady")),
         Step("CellRemovalReady", ensure_removal, needs=_KNOWN),
-        Step("HostsReady", observe_hosts, needs=_USABLE),
+        Step(upgrade_check.HOSTS_READY, observe_hosts, needs=_USABLE),
+        Step("UpgradeCheckPassed", upgrade_check.observe, needs=_KNOWN, advises=True),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.JOB, *PARTS),
     watches=(

@@ -34,7 +34,6 @@ from openstack_operator.kit import (
     levels,
     messaging,
     names,
-    workloads,
 )
 from openstack_operator.runtime import conditions, drift, errors
 from openstack_operator.runtime import kinds as built_in
@@ -167,13 +166,13 @@ async def _run(scope: Scope[NovaSpec], cell: str, mode: str, *own_hosts: str) ->
     sources = await config.ensure(
         scope,
         resources.SERVICE,
-        [config.File("nova.conf", files.REMOVAL_ROWS, custom)],
+        [config.File("nova.conf", files.SERVICE_ROWS, custom)],
         scripts={files.REMOVAL_NAME: files.REMOVAL_SCRIPT},
         instance=names.join(scope.name, "removal"),
     )
     pod = resources.removal_pod(scope.name, scope.spec, sources, cell, mode, own_hosts)
     await jobs.ensure(scope, pod, pod.component)
-    said = _said(scope, pod)
+    said = jobs.said(scope, pod)
     if said == GONE:
         return
     if said:
@@ -185,17 +184,6 @@ async def _run(scope: Scope[NovaSpec], cell: str, mode: str, *own_hosts: str) ->
         if job["metadata"]["labels"].get("app.kubernetes.io/component") == pod.component:
             await scope.delete(built_in.JOB, job["metadata"]["name"])
     raise errors.Waiting("JobRunning", f"cell {cell}: looks again for what is in it")
-
-
-def _said(scope: Scope[NovaSpec], pod: workloads.Pod) -> str:
-    """The termination message of the Job's pod that succeeded."""
-    for item in scope.items(built_in.POD):
-        if labels.matches(item["metadata"].get("labels", {}), workloads.selector(pod)):
-            for container in item.get("status", {}).get("containerStatuses", []):
-                ended = container.get("state", {}).get("terminated") or {}
-                if ended.get("exitCode") == 0 and ended.get("message"):
-                    return str(ended["message"]).strip()
-    return ""
 
 
 def api_url(scope: Scope[NovaSpec]) -> str:

@@ -158,6 +158,34 @@ def removal_pod(
     )
 
 
+UPGRADE_CHECK = "upgrade-check"
+
+
+def upgrade_check_pod(
+    instance: str, spec: NovaSpec, sources: config.Sources, registered_cells: Mapping[str, str]
+) -> workloads.Pod:
+    """The Job that runs `nova-status upgrade check`, once for each set of cells."""
+    return workloads.Pod(
+        service=SERVICE,
+        instance=instance,
+        component=UPGRADE_CHECK,
+        owner_kind=kinds.NOVA.kind,
+        image=image(spec, "nova-conductor"),
+        user=UID,
+        sources=sources,
+        containers=(
+            workloads.Container(
+                name=UPGRADE_CHECK,
+                command=("python3", f"{config.SCRIPTS}/{files.UPGRADE_CHECK_NAME}", CONF),
+                env={"XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
+                # Whoever else wants the processor has it first.
+                cpu="1m",
+            ),
+        ),
+        hash_extra=cells_hash(registered_cells),
+    )
+
+
 def process(spec: NovaSpec, facts: Mapping[str, Any], messaging_secret: str) -> dict[str, Any]:
     """What every child's spec says about its surroundings."""
     return {

@@ -17,7 +17,7 @@ from openstack_operator.kit.types import (
     Status,
 )
 from openstack_operator.runtime.kinds import Column, Kind
-from openstack_operator.runtime.schema import K8s, Replicas, Rule
+from openstack_operator.runtime.schema import K8s, Model, Replicas, Rule
 from openstack_operator.services.nova.api.types import APITemplate
 from openstack_operator.services.nova.cell.types import KEYS, CellTemplate
 from openstack_operator.services.nova.conductor.types import ConductorTemplate
@@ -105,6 +105,17 @@ class NovaSpec(NovaTemplate, MessagingClientInstance):
     metadata_proxy_shared_secret."""
 
 
+class UpgradeCheck(Model):
+    """What one of the checks of `nova-status upgrade check` said."""
+
+    name: str
+    """Name of the check."""
+    verdict: str
+    """Success, Warning or Failure."""
+    details: str | None = None
+    """What there is to do."""
+
+
 class NovaStatus(Status):
     """What the operator observed of the compute service."""
 
@@ -115,9 +126,13 @@ class NovaStatus(Status):
     registered_cells: dict[str, str] = {}
     """Hash of the connections of each cell that the API database knows."""
     hosts: tuple[str, ...] = ()
-    """Compute hosts on which servers can boot."""
+    """Compute hosts that are mapped to their cell and offered by Placement."""
     virt_type: str | None = None
     """How servers run: kvm or qemu; more than one value where nodes differ."""
+    upgrade_checks: Annotated[tuple[UpgradeCheck, ...], K8s(list_type="map", map_keys=("name",))] = ()
+    """What Nova's own upgrade check said, for the present image, configuration and cells. The condition
+    UpgradeCheckPassed sums it up: False where a check failed. Ready does not depend on it, since the checks are about
+    the next upgrade."""
 
 
 KIND = Kind(

@@ -65,7 +65,8 @@ async def nova() -> AsyncIterator[Nova]:
     @web.middleware
     async def note(request: web.Request, handler: Any) -> web.StreamResponse:
         asked.append(request.path)
-        return await handler(request)
+        answer: web.StreamResponse = await handler(request)
+        return answer
 
     app = web.Application(middlewares=[note])
     app.router.add_post("/v3/auth/tokens", tokens)

@@ -152,7 +152,7 @@ def test_scripts_keep_what_the_shell_must_see(script: str) -> None:
 
 
 def test_python_scripts_compile() -> None:
-    for text in (compute.START, config.SCRIPT):
+    for text in (compute.START, config.SCRIPT, config.REMOVAL_SCRIPT, config.UPGRADE_CHECK_SCRIPT):
         compile(text, "script", "exec")
 
 

@@ -33,6 +33,7 @@ PODS = {
     "metadata": metadata.pod("x", NovaMetadataSpec(**TOP, **SHARED), SOURCES),
     "novncproxy": novncproxy.pod("x", NovaNoVNCProxySpec(**CELL), SOURCES),
     "cells": resources.cells_pod("x", NovaSpec(), SOURCES),
+    "upgrade check": resources.upgrade_check_pod("x", NovaSpec(), SOURCES, {"cell1": "a"}),
     "hosts": resources.hosts_pod("x", NovaSpec(), SOURCES, {"node-1": "cell1"}),
 }
 CELL1: dict[str, Any] = {**CELL, "cell_name": "cell1", "replicas": 3}
