@@ -81,10 +81,13 @@ def _require_time(scope: Scope[NovaSpec]) -> None:
     """Raises ``errors.Waiting`` until hosts have been ready for a while, in this pass too."""
     if verified.is_assumed(scope):
         return
-    ready = conditions.find(scope.object, HOSTS_READY)
-    if not scope.facts.get("hosts.are_ready") or ready is None or ready["status"] != "True":
+    if not scope.facts.get("hosts.are_ready"):
         raise errors.Waiting("NotRun", f"waits for {HOSTS_READY}")
-    since = datetime.datetime.fromisoformat(ready["lastTransitionTime"])
-    left = DELAY_SECONDS - (datetime.datetime.now(datetime.UTC) - since).total_seconds()
+    left = float(DELAY_SECONDS)
+    ready = conditions.find(scope.object, HOSTS_READY)
+    # Before this pass they may have not been: its own status is not written yet.
+    if ready is not None and ready["status"] == "True":
+        since = datetime.datetime.fromisoformat(ready["lastTransitionTime"])
+        left -= (datetime.datetime.now(datetime.UTC) - since).total_seconds()
     if left > 0:
         raise errors.Waiting("NotRun", f"runs {DELAY_SECONDS} s after {HOSTS_READY}", retry_after=left)
