@@ -127,7 +127,7 @@ async def _call(
     try:
         async with session.request(verb, url, json=body, headers=sent) as response:
             if response.status >= 400:
-                said = (await response.text())[:LONGEST_ANSWER]
+                said = " ".join((await response.text()).split())[:LONGEST_ANSWER]
                 raise errors.Unavailable("ComputeAPI", f"{verb} {url} answers {response.status}: {said}")
             return await response.json(), response.headers.get("X-Subject-Token", "")
     except (aiohttp.ClientError, TimeoutError, OSError) as problem:
