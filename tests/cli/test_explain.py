@@ -242,6 +242,8 @@ class Recorder:
     def __init__(self, kind: Kind, spec: Model) -> None:
         self.spec, self.kind, self.name, self.namespace = spec, kind.resource.kind, "one", "space"
         self.facts, self.status = Facts(), dict[str, Any]()
+        # It stands for the manager too, in whose name others remember things.
+        self.uid, self.manager = "uid", self
         self.applied: dict[str, list[dict[str, Any]]] = {}
 
     async def apply(self, resource: Any, body: dict[str, Any]) -> dict[str, Any]:
