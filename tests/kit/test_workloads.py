@@ -67,7 +67,7 @@ def test_a_main_container_sees_the_merged_configuration_and_scripts_only() -> No
 
 @pytest.mark.parametrize(
     ("probe", "startup", "readiness"),
-    [(workloads.tcp_probe(80), (0, 1, 300), (10, 3)), (workloads.exec_probe("true"), (2, 2, 150), (30, 2))],
+    [(workloads.tcp_probe(80), (0, 1, 300), (10, 3)), (workloads.exec_probe("true"), (2, 4, 75), (30, 2))],
 )
 def test_a_new_pod_has_five_minutes_and_commands_in_it_are_run_less_often(
     probe: dict[str, Any], startup: tuple[int, int, int], readiness: tuple[int, int]
