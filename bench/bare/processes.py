@@ -78,7 +78,7 @@ class Machine:
         self._main[pod.name] = [(one["name"], self._spawn(pod, one)) for one in pod.spec["containers"]]
         async with asyncio.timeout(READY_SECONDS), aiohttp.ClientSession() as session:
             for one in pod.spec["containers"]:
-                probe = one.get("startupProbe") or one.get("readinessProbe")
+                probe = one.get("readinessProbe")
                 while probe and not await self._is_ready(pod, one, probe, session):
                     self._check(pod)
                     await asyncio.sleep(PROBE_SECONDS)
