@@ -15,7 +15,7 @@ from openstack_operator import controlplane
 from openstack_operator.cli import explain, origins
 from openstack_operator.cli.origins import Place
 from openstack_operator.controlplane import resources as controlplane_resources
-from openstack_operator.kit import ini, overwrites
+from openstack_operator.kit import ini, overwrites, releases
 from openstack_operator.kit.service import File, Service
 from openstack_operator.kit.types import DEFAULT_RELEASE
 from openstack_operator.runtime import errors
@@ -88,6 +88,50 @@ def test_an_answer_names_field_file_catalogue_and_the_text_that_wins() -> None:
         "      OpenStackControlPlane spec.keystone.customServiceConfig",
         "      OpenStackControlPlane spec.customServiceConfig",
     ]
+
+
+@pytest.mark.parametrize(
+    ("release", "lines"),
+    [
+        (
+            "2026.1",
+            [
+                "Applied without a restart of nova-conductor and nova-compute, which read it again in 2026.1.",
+                "Mutable, but SIGHUP restarts the workers of nova-api, nova-metadata and nova-scheduler in 2026.1: "
+                "applied by a rolling restart.",
+                "Mutable, but SIGHUP is nothing to nova-novncproxy in 2026.1: applied by a rolling restart.",
+            ],
+        ),
+        (
+            "2026.2",
+            [
+                "Mutable, but SIGHUP restarts the workers of nova-api, nova-metadata, nova-scheduler and "
+                "nova-conductor in 2026.2: applied by a rolling restart.",
+                "Mutable, but SIGHUP is nothing to nova-novncproxy in 2026.2: applied by a rolling restart.",
+                "Mutable, but SIGHUP ends nova-compute in 2026.2: applied by a rolling restart.",
+            ],
+        ),
+    ],
+)
+def test_of_a_mutable_option_it_is_said_which_processes_take_it_without_a_restart(
+    release: str, lines: list[str]
+) -> None:
+    asked = explain.parse("nova.libvirt.live_migration_timeout_action", release)
+    assert isinstance(asked, explain.Named)
+    text = " ".join(line.strip() for line in explain.option_text(explain.option_report(asked, None)))
+    assert " ".join(lines) in text
+    asked = explain.parse("nova.libvirt.cpu_mode", release)
+    assert isinstance(asked, explain.Named)
+    assert explain.option_report(asked, None)["catalogue"]["onSighup"] == {}
+
+
+@pytest.mark.parametrize("release", releases.available())
+def test_every_release_says_what_sighup_does_to_each_configured_service(release: str) -> None:
+    sighup = releases.load(release).sighup
+    assert set(sighup) == {service.name for service in CONFIGURED}
+    # Sentences end in these words before the names of the containers.
+    known = {releases.REREADS, "restarts the workers of", "is nothing to", "ends"}
+    assert {effect for effects in sighup.values() for effect in effects.values()} <= known
 
 
 def test_what_a_pod_writes_by_itself_is_known_as_well() -> None:

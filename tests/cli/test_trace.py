@@ -163,6 +163,19 @@ def test_a_process_that_is_older_than_its_file_is_marked() -> None:
     assert [where for where, _, problem in said([found]) if problem] == ["process 1 (nova-compute)"]
 
 
+def test_a_process_that_has_read_its_file_again_is_not_older_than_it() -> None:
+    def hop(reread: float) -> trace.Hop:
+        seen = inside(TEXT, written=300)
+        (found,) = ways("libvirt.cpu_mode", nova(), trace.Inside(seen.files, seen.processes, reread))
+        return list(found.all())[-1]
+
+    assert hop(301) == trace.Hop(
+        "process 1 (nova-compute)", "custom",
+        "started 1970-01-01 00:03:20 UTC, read its files again 1970-01-01 00:05:01 UTC without a restart",
+    )  # fmt: skip
+    assert "started before" in hop(250).problem, "it has been written once more since"
+
+
 def test_a_pod_that_cannot_be_seen_is_no_agreement() -> None:
     (found,) = ways("libvirt.cpu_mode", nova(), "container nova-compute does not run")
     assert not found.agrees

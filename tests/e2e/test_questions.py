@@ -14,13 +14,16 @@ from typing import Any
 import pytest
 import yaml
 from clouds import CONTROL_PLANE, Cloud
+from clusters import condition
 
 from openstack_operator.cli import explain, graph, live, origins, plan, status, trace
+from openstack_operator.kit import releases, rereading
 from openstack_operator.kit.service import Service
 from openstack_operator.services import SERVICES
 
 CONFIGURED = [service for service in SERVICES if service.files]
 SETTLED_SECONDS = 300
+DEBUG = "[DEFAULT]\ndebug = true\n"
 TEXT = "[libvirt]\ncpu_mode = custom\ncpu_models = Nehalem\n"
 
 
@@ -139,6 +142,59 @@ def test_an_option_goes_from_the_control_plane_to_the_running_nova_compute_as_pl
     node = next(name for name in nodes_of(cloud, "nova-cell1-compute"))
     found, _ = followed(cloud, "nova", "libvirt.cpu_models", node)
     assert found["agrees"] is True
+
+
+def first_process(cloud: Cloud, pod: str) -> str:
+    """Start of the process, in ticks since the node's."""
+    stat = cloud.cluster.kubectl("exec", "-n", cloud.namespace, pod, "-c", "nova-compute", "--", "cat", "/proc/1/stat")
+    return stat.rpartition(")")[2].split()[19]
+
+
+@pytest.mark.usefixtures("compute_text")
+def test_a_mutable_option_is_taken_by_the_running_nova_compute_as_planned(cloud: Cloud, tmp_path: Path) -> None:
+    release = releases.load(cloud.object["spec"]["openstackRelease"])
+    if not release.rereads("nova", "nova-compute"):
+        pytest.skip(f"nova-compute of {release.name} does not read its files again")
+    change = {"nova": {"cellTemplates": {"cell1": {"computes": {"compute": {"customServiceConfig": DEBUG}}}}}}
+    document = {
+        "apiVersion": cloud.object["apiVersion"],
+        "kind": cloud.object["kind"],
+        "metadata": {"name": cloud.name, "namespace": cloud.namespace},
+        "spec": merged(cloud.object["spec"], change),
+    }
+    file = tmp_path / "changed.yaml"
+    file.write_text(yaml.safe_dump(document))
+    foretold = json.loads(plan.run(str(file), str(cloud.cluster.kubeconfig), None, as_json=True))
+    said = {one["name"]: one["pods"] for one in foretold["changes"] if one["pods"]}
+    selector = "app.kubernetes.io/name=nova,app.kubernetes.io/component=compute"
+    computes = [pod["metadata"]["name"] for pod in cloud.cluster.items("pods", cloud.namespace, selector)]
+    many = f"{len(computes)} pod{'s' if len(computes) > 1 else ''}"
+    assert said == {"nova-cell1-compute": f"applied without a restart in {many}: [DEFAULT] debug"}
+
+    pods, starts = cloud.pods(), {pod: first_process(cloud, pod) for pod in computes}
+    cloud.set(**change)
+
+    def is_read(item: Any) -> bool:
+        return "read again: [DEFAULT] debug" in condition(item, "ComputeReady")["message"]
+
+    cloud.cluster.until(
+        "novacomputes", "nova-cell1-compute", cloud.namespace, is_read, "debug is read", SETTLED_SECONDS
+    )
+    settled(cloud)
+    assert cloud.pods() == pods
+    assert {pod: first_process(cloud, pod) for pod in computes} == starts
+    for pod in computes:
+        log = cloud.cluster.kubectl("logs", "-n", cloud.namespace, pod, "-c", "nova-compute")
+        assert "Option DEFAULT.debug changed from [None] to [true]" in log
+        assert " DEBUG " in log
+
+    found, code = followed(cloud, "nova", "debug")
+    assert code == trace.AGREED, json.dumps(found, indent=1)
+    hops = [hop for way in found["ways"] for pod in way["pods"] for hop in pod["hops"] if pod["pod"] in computes]
+    processes = [hop for hop in hops if hop["where"].startswith("process ")]
+    assert {(hop["value"], "read its files again" in hop["origin"]) for hop in processes} == {("true", True)}
+    events = cloud.cluster.items("events", cloud.namespace)
+    assert any(one["reason"] == rereading.REREAD and "[DEFAULT] debug" in one["message"] for one in events)
 
 
 def tried(cloud: Cloud, text: str) -> subprocess.CompletedProcess[str]:

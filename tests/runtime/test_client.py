@@ -182,6 +182,26 @@ async def test_a_command_in_a_container_ends_with_its_output_and_code(
         assert await api.execute("space", "pod", "container", ("cat", "a b")) == ended
 
 
+async def test_a_command_gets_what_it_reads_in_pieces() -> None:
+    given, got = bytes(range(256)) * 200, bytearray()
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        assert request.query["stdin"] == "true"
+        socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
+        await socket.prepare(request)
+        while len(got) < len(given):
+            piece = await socket.receive_bytes()
+            assert piece[0] == 0
+            got.extend(piece[1:])
+        await socket.send_bytes(b'\x03{"status":"Success"}')
+        await socket.close()
+        return socket
+
+    async with asked_of("GET", "/api/v1/namespaces/space/pods/pod/exec", handle) as api:
+        assert await api.execute("space", "pod", "container", ("cat",), given) == client.Ended(b"", b"", 0)
+    assert got == given
+
+
 async def test_a_command_whose_end_nobody_told_is_an_error() -> None:
     async with executing(b"\x01half") as api:
         with pytest.raises(errors.ApiUnreachableError, match="ended before the command"):

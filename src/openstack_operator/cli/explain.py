@@ -10,12 +10,12 @@ import dataclasses
 import difflib
 import json
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from openstack_operator.cli import live, origins, status
 from openstack_operator.cli.origins import Place, Setting
-from openstack_operator.kit import catalogues, config_text, custom_config, levels, option_types
+from openstack_operator.kit import catalogues, config_text, custom_config, levels, option_types, releases
 from openstack_operator.kit.catalogues import Catalogue, Option
 from openstack_operator.kit.service import File, Service
 from openstack_operator.runtime import client, errors
@@ -206,6 +206,7 @@ def _catalogue(asked: Named) -> Report | None:
         "multi": option.multi,
         "secret": option.secret,
         "mutable": option.mutable,
+        "onSighup": _on_sighup(asked) if option.mutable else {},
         "required": option.required,
         "deprecated": option.removal,
         "deprecatedSince": option.since,
@@ -213,6 +214,13 @@ def _catalogue(asked: Named) -> Report | None:
         "formerNames": [f"[{section}] {name}" for section, name in option.old],
         "help": told.get(catalogues.normal(asked.section), {}).get(asked.name, ""),
     }
+
+
+def _on_sighup(asked: Named) -> dict[str, str]:
+    """What SIGHUP does to the process of each container of the service in the release."""
+    if asked.release not in releases.available():
+        return {}
+    return dict(releases.load(asked.release).sighup.get(asked.service.name, {}))
 
 
 def _rows(settings: Iterable[Setting]) -> list[Report]:
@@ -313,6 +321,8 @@ def option_text(report: Report) -> Iterator[str]:
         yield "  The release's catalogue does not have it."
     else:
         yield f"  {', '.join(_facts(known))}"
+        for line in _mutability(known["onSighup"], report["release"]):
+            yield from _wrapped(line)
         if known["deprecated"]:
             since = f" since {known['deprecatedSince']}" if known["deprecatedSince"] else ""
             yield from _wrapped(f"Deprecated{since}, will be removed. {known['deprecatedReason']}".strip())
@@ -371,7 +381,22 @@ def _facts(known: Report) -> Iterator[str]:
         yield "may be given several times"
     if known["required"]:
         yield "required"
-    yield "can change while the process runs" if known["mutable"] else "read at start"
+    yield "mutable" if known["mutable"] else "read at start"
+
+
+def _mutability(on_sighup: Mapping[str, str], release: str) -> Iterator[str]:
+    """How a new value of a mutable option comes to each process."""
+    by_effect: dict[str, list[str]] = {}
+    for container, effect in on_sighup.items():
+        by_effect.setdefault(effect, []).append(container)
+    if rereaders := by_effect.pop(releases.REREADS, []):
+        yield f"Applied without a restart of {_listed(rereaders)}, which read it again in {release}."
+    for effect, containers in by_effect.items():
+        yield f"Mutable, but SIGHUP {effect} {_listed(containers)} in {release}: applied by a rolling restart."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _literal(value: Any) -> str:

@@ -22,7 +22,7 @@ import yaml
 
 from openstack_operator.cli import live, origins, simulation
 from openstack_operator.cli.simulation import Place, Simulation
-from openstack_operator.kit import kinds, pods
+from openstack_operator.kit import kinds, pods, rereading
 from openstack_operator.runtime import client, conditions, errors, logs
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
@@ -216,6 +216,7 @@ def _plan(world: Simulation, outside: dict[tuple[str, str, str], str], warnings:
         found = _change_of(place, acts, before, now, world)
         if found is not None:
             changes.append(found)
+    changes += _reread(world, outside, changes)
     changes.sort(key=lambda one: one.wave)
     return Plan(
         world.namespace,
@@ -259,13 +260,39 @@ def _change_of(
     )
 
 
+def _reread(world: Simulation, before: dict[tuple[str, str, str], str], changes: Sequence[Change]) -> Iterator[Change]:
+    """What running pods read again; those that are replaced read it in any case."""
+    replaced = {(one.kind, one.name) for one in changes if one.pods.startswith(("replaces", "starts"))}
+    for place, fingerprint in world.outside.items():
+        word, _, workload = place[2].partition(" ")
+        if word != rereading.TOLD or place not in before or before[place] == fingerprint:
+            continue
+        kind, _, name = workload.partition(" ")
+        if (kind, name) in replaced:
+            continue
+        resource = next(one for one in simulation.PLAYED if one.kind == kind)
+        item = world.get((resource, world.namespace, name))
+        if item is None or not (count := _count(resource, item, world)):
+            continue
+        options = fingerprint.partition(" ")[2]
+        many = f"{count} pod{'' if count == 1 else 's'}"
+        yield Change(
+            world.waves[place], "read again", kind, name, pods=f"applied without a restart in {many}: {options}"
+        )
+
+
+def _count(resource: Resource, item: Object, world: Simulation) -> int:
+    spec = item["spec"]
+    found: int = world.nodes(spec["template"]["spec"]) if resource == built_in.DAEMONSET else spec.get("replicas", 1)
+    return found
+
+
 def _pods(resource: Resource, verb: str, before: Object | None, now: Object | None, world: Simulation) -> str:
     if resource == built_in.JOB:
         return "runs"
     item = now or before
     assert item is not None
-    spec = item["spec"]
-    count = world.nodes(spec["template"]["spec"]) if resource == built_in.DAEMONSET else spec.get("replicas", 1)
+    count = _count(resource, item, world)
     many = f"{count} pod{'' if count == 1 else 's'}"
     if verb == "scale":
         return f"from {(before or {}).get('spec', {}).get('replicas', 1)} to {many}"
@@ -376,7 +403,7 @@ def _unready(after: dict[Place, Object]) -> Iterator[str]:
 
 # --- showing --------------------------------------------------------------------------------------------------------
 
-_MARKS = {"create": "+", "change": "~", "delete": "-", "create and delete": "±"}
+_MARKS = {"create": "+", "change": "~", "delete": "-", "create and delete": "±", "read again": "↻"}
 
 
 def _text(plan: Plan) -> Iterator[str]:
@@ -422,6 +449,8 @@ def _summary(plan: Plan) -> str:
     jobs = sum(change.pods == "runs" for change in plan.changes)
     parts = [f"{count['create']} to create, {count['change']} to change, {count['delete']} to delete"]
     parts.append(f"pods are replaced of {', '.join(rolled)}" if rolled else "no pod is replaced")
+    if reread := [change.name for change in plan.changes if change.verb == "read again"]:
+        parts.append(f"applied without a restart by {', '.join(reread)}")
     parts.append(f"{jobs} Job{'' if jobs == 1 else 's'} would run")
     down = [change.name for change in plan.changes if change.downtime and not change.downtime.startswith("none")]
     parts.append(f"downtime of {', '.join(down)}" if down else "no downtime")

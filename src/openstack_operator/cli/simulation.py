@@ -147,6 +147,8 @@ class Simulation:
         self.acts: list[Act] = []
         self.outside: dict[tuple[str, str, str], str] = {}
         """Fingerprint of everything outside that was asked about, by kind, name, and what."""
+        self.waves: dict[tuple[str, str, str], int] = {}
+        """The wave in which each of them came to be as it is."""
         verified.assume(self.manager, self._told)
         self.extra: dict[Place, Object] = {}
         """Objects of the user's own that a change brings: they are in no cache."""
@@ -160,7 +162,10 @@ class Simulation:
         """Workloads that changed in this wave, as they were before it."""
 
     def _told(self, scope: Scope[Any], what: str, fingerprint: str) -> None:
-        self.outside[scope.kind, scope.name, what] = fingerprint
+        place = (scope.kind, scope.name, what)
+        if self.outside.get(place) != fingerprint:
+            self.waves[place] = self.wave
+        self.outside[place] = fingerprint
 
     # --- the copy -------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 The hops in the cluster's objects come from `live`; the last ones, the files in each pod and the processes that opened
 them, are read in the pods (`runtime/client.py`, ``execute``). A hop that does not agree with the one before it is
-marked: a pod that was not replaced yet, a file that was changed by hand, a process that is older than its file.
+marked: a pod that was not replaced yet, a file that was changed by hand, a process that is older than its file and has
+not read it again (`kit/rereading.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import msgspec
 from openstack_operator.cli import explain, live, origins, status
 from openstack_operator.cli.explain import Named
 from openstack_operator.cli.live import Configured, Part
-from openstack_operator.kit import catalogues, config, labels, levels
+from openstack_operator.kit import catalogues, config, labels, levels, rereading
 from openstack_operator.runtime import client, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
@@ -84,8 +85,15 @@ paths = paths or [os.path.join(folder, name) for name in names if os.path.exists
 files = [
     {"path": path, "written": os.stat(path).st_mtime, "text": read(path).decode(errors="replace")} for path in paths
 ]
-json.dump({"files": files, "processes": processes}, sys.stdout)
-"""
+reread, record = 0, os.path.join(folder, RECORD)
+if os.path.exists(record):
+    found = json.loads(read(record))
+    fields = read("/proc/1/stat").decode().rpartition(")")[2].split()
+    # Of a process that has ended meanwhile it says nothing.
+    if found["of"][0] == int(fields[19]):
+        reread = found["time"]
+json.dump({"files": files, "processes": processes, "reread": reread}, sys.stdout)
+""".replace("RECORD", repr(rereading.RECORD))
 """Runs in a container: its processes that read configuration files, and these files. Paste files are among them, and
 are no configuration: they are told apart by what they set."""
 
@@ -112,6 +120,8 @@ class Inside(msgspec.Struct, frozen=True):
 
     files: tuple[File, ...] = ()
     processes: tuple[Process, ...] = ()
+    reread: float = 0
+    """When the processes that ran then read their files again."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -313,14 +323,22 @@ def _in_pod(
         shown = live.masked(given, is_secret=is_secret)
         yield Hop(f"environment of container {container['name']}, {name}", shown, "wins over files")
     for process in inside.processes:
-        late = [path for path in process.files if written.get(path, 0) > process.start + CLOCK_SECONDS]
+        last_read = max(process.start, inside.reread)
+        late = [path for path in process.files if written.get(path, 0) > last_read + CLOCK_SECONDS]
         problem = f"started before {', '.join(late)} was written: it may use an older value" if late else ""
-        start = datetime.datetime.fromtimestamp(process.start, datetime.UTC)
-        origin = f"started {start:%Y-%m-%d %H:%M:%S} UTC, after its files were written" if not late else ""
+        origin = ""
+        if not late and last_read > process.start:
+            origin = f"started {_moment(process.start)}, read its files again {_moment(last_read)} without a restart"
+        elif not late:
+            origin = f"started {_moment(process.start)}, after its files were written"
         value = ", ".join(live.masked(one, is_secret=is_secret) for one in used) if used else None
         yield Hop(f"process {process.pid} ({process.name})", value, origin, problem)
     if not inside.processes:
         yield Hop("process", None, problem="none of the container's processes names a configuration file")
+
+
+def _moment(seconds: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 # --- showing --------------------------------------------------------------------------------------------------------

@@ -55,6 +55,6 @@ class Blueprint:
             user=self.user,
             settings=own,
             sources=sources,
-            containers=containers,
+            containers=tuple(workloads.of_release(spec.openstack_release, self.service, one) for one in containers),
             **rest,
         )

@@ -13,14 +13,21 @@ a correct merge under oslo.config's rules (the last value of an option wins). An
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from openstack_operator.kit import custom_config, effective, ini, labels, names, overwrites, releases
 from openstack_operator.kit.credentials import encode
+from openstack_operator.kit.kinds import DOMAIN
 from openstack_operator.kit.types import DEFAULT_RELEASE
 from openstack_operator.runtime import drift, kinds
 from openstack_operator.runtime.controller import Scope
+
+HASH = f"{DOMAIN}/config-hash"
+"""Annotation of pods with the hash of what they read when they start."""
+MUTABLE_HASH = f"{DOMAIN}/mutable-config-hash"
+"""Annotation of pods with the hash of what they read again while they run."""
 
 SOURCE = "/var/lib/config-data/default"
 MERGED = "/var/lib/config-data/merged"
@@ -86,6 +93,14 @@ class Sources:
     digest: str
     defaults: str = ""
     """Directory in the image whose files are copied first (paste files, rootwrap filters)."""
+    digest_at_start: str = ""
+    """The hash without users' mutable options: for processes that read those again while they run (`rereading`)."""
+    mutable: tuple[str, ...] = ()
+    """The mutable options that users set, as ``section/option``."""
+    mutable_digest: str = ""
+    """The hash of their values; empty where users set none."""
+    merged: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    """The files as pods merge them, passwords included."""
 
 
 NONE = Sources("", "", "", "")
@@ -115,6 +130,7 @@ async def ensure(
     public: dict[str, str] = dict(whole or {})
     secret: dict[str, str] = dict(whole_secret or {})
     read: dict[str, Any] = {name: effective.lines(text) for name, text in {**public, **secret}.items()}
+    mutable: dict[str, dict[str, list[str]]] = {}
     for file in files:
         for one in file.custom.texts:
             custom_config.require(one.text, one.field, is_secret=one.is_secret)
@@ -133,6 +149,14 @@ async def ensure(
         texts = [one.text for one in file.custom.texts if effective.lines(one.text)]
         merged = "\n".join((rendered.public, rendered.secret, *texts))
         read[file.name] = effective.content(merged, service if texts else "", release.name)
+        if texts:
+            own = effective.content(f"{rendered.public}\n{rendered.secret}", service, release.name)
+            if found := effective.mutable(read[file.name], own, service, release.name):
+                mutable[file.name] = found
+    at_start = read | {
+        name: {place: values for place, values in read[name].items() if place not in found}
+        for name, found in mutable.items()
+    }
     programs = {"merge.sh": MERGE, **(scripts or {})}
     sources = Sources(
         config_data=names.config_data(instance),
@@ -140,6 +164,10 @@ async def ensure(
         scripts=names.scripts(instance),
         digest=drift.digest([read, programs]),
         defaults=defaults,
+        digest_at_start=drift.digest([at_start, programs]),
+        mutable=tuple(sorted({place for found in mutable.values() for place in found})),
+        mutable_digest=drift.digest(mutable) if mutable else "",
+        merged={file.name: merged_text(file.name, public | secret) for file in files},
     )
     tags = labels.common(service, scope.name)
     for name, data in ((sources.config_data, public), (sources.scripts, programs)):
@@ -149,6 +177,12 @@ async def ensure(
         {"metadata": {"name": sources.config_secrets, "labels": tags}, "type": "Opaque", "data": encode(secret)},
     )
     return sources
+
+
+def merged_text(file: str, parts: Mapping[str, str]) -> str:
+    """What ``MERGE`` makes of the parts of a file."""
+    part = re.compile(re.escape(file) + r"\.[0-9][0-9]-.*")
+    return "".join(f"{parts[key]}\n" for key in sorted(filter(part.fullmatch, parts)))
 
 
 def volumes(sources: Sources) -> list[dict[str, Any]]:
@@ -170,8 +204,12 @@ def volumes(sources: Sources) -> list[dict[str, Any]]:
 
 
 MERGED_MOUNT = {"name": "config-data-merged", "mountPath": MERGED}
-MAIN_MOUNTS = [{"name": "scripts", "mountPath": SCRIPTS, "readOnly": True}, MERGED_MOUNT | {"readOnly": True}]
-"""All of the configuration that a main container sees."""
+
+
+def main_mounts(*, is_renewed: bool) -> list[dict[str, Any]]:
+    """All of the configuration that a main container sees; ``is_renewed``: new text is written in the running one."""
+    merged = MERGED_MOUNT if is_renewed else MERGED_MOUNT | {"readOnly": True}
+    return [{"name": "scripts", "mountPath": SCRIPTS, "readOnly": True}, dict(merged)]
 
 
 def init_container(sources: Sources, image: str, security: dict[str, Any]) -> dict[str, Any]:

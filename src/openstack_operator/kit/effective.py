@@ -35,6 +35,23 @@ def content(text: str, service: str, release: str) -> Content:
     return found
 
 
+def mutable(found: Content, rows: Content, service: str, release: str) -> dict[str, list[str]]:
+    """The part of ``found`` that users set and that the release marks as mutable: values by ``section/option``.
+
+    What ``rows`` set themselves stays out: whether it is there must not depend on a text that stands beside it.
+    """
+    catalogue = catalogues.load(service, release) if service else None
+    if catalogue is None or isinstance(found, list):
+        return {}
+    result = {}
+    for place, values in found.items():
+        section, _, name = place.rpartition("/")
+        option = catalogue.find(section, name)
+        if option is not None and option.mutable and place not in rows:
+            result[place] = values
+    return result
+
+
 def lines(text: str) -> list[str]:
     """The lines of a file that are no comments, without the blanks at their ends."""
     return [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith(("#", ";"))]

@@ -11,15 +11,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import config, labels, mounts, pods, quantities, storage
-from openstack_operator.kit.kinds import DOMAIN
+from openstack_operator.kit import config, labels, mounts, pods, quantities, releases, rereading, storage
 from openstack_operator.kit.types import PodSettings, Storage
 from openstack_operator.runtime import errors, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope
 from openstack_operator.runtime.kinds import Resource
-
-CONFIG_HASH = f"{DOMAIN}/config-hash"
 
 # A new pod is looked at often until it serves; from then on rarely, because each look costs CPU. A command in a
 # container is the dearest kind of look, and many pods start at once. Most of the 45 ms of CPU time that it costs is its
@@ -70,6 +67,8 @@ class Container:
     """Whether it mounts scripts and config-data-merged (if the pod has any)."""
     pre_stop_seconds: int = 0
     """Keeps serving that long after endpoints were told, so that no request meets a closed port."""
+    rereads: bool = False
+    """Whether its process takes new values of mutable options while it runs (``Release.rereads``)."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,6 +94,16 @@ class Pod:
     grace_seconds: int = 30
     hash_extra: str = ""
     """Whatever else must roll the pods when it changes."""
+
+
+def of_release(release: str, service: str, one: Container) -> Container:
+    """The container, which takes new values of mutable options while it runs where the release's process does."""
+    return dataclasses.replace(one, rereads=releases.load(release).rereads(service, one.name))
+
+
+def rereader(pod: Pod) -> str:
+    """The container whose process reads mutable options again; empty where there is none."""
+    return next((one.name for one in pod.containers if one.rereads and pod.sources), "")
 
 
 def selector(pod: Pod) -> dict[str, str]:
@@ -139,9 +148,13 @@ def template(pod: Pod) -> dict[str, Any]:
     if not pod.host_network:
         spec["affinity"] = _spread(selector(pod))
     annotations = {}
-    digest = ".".join(part for part in (sources.digest if sources else "", pod.hash_extra) if part)
-    if digest:
-        annotations[CONFIG_HASH] = digest
+    read = ""
+    if sources is not None:
+        read = sources.digest_at_start if rereader(pod) else sources.digest
+        if rereader(pod) and sources.mutable_digest:
+            annotations[config.MUTABLE_HASH] = sources.mutable_digest
+    if digest := ".".join(part for part in (read, pod.hash_extra) if part):
+        annotations[config.HASH] = digest
     return {
         "metadata": {
             "labels": labels.pod(pod.service, pod.instance, pod.component, pod.owner_kind),
@@ -195,7 +208,7 @@ def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main:
         # The last log lines of a container that failed become part of its status, and so of ours.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
-            *(config.MAIN_MOUNTS if pod.sources and one.config else []),
+            *(config.main_mounts(is_renewed=one.rereads) if pod.sources and one.config else []),
             *scratch,
             *(dict(mount) for mount in one.mounts),
         ],
@@ -412,15 +425,32 @@ def with_mounts(one: Container, *mounts: Mapping[str, Any]) -> Container:
     return dataclasses.replace(one, mounts=(*one.mounts, *mounts))
 
 
-async def ensure_deployment(scope: Scope[Any], pod: Pod, name: str, replicas: int) -> None:
-    """Applies the Deployment and its budget, sets the replica fields of status, and waits."""
+async def apply(scope: Scope[Any], resource: Resource, body: Object) -> Object:
+    """Applies a Deployment or DaemonSet. What its running pods can read again replaces none of them: `reread`."""
+    return await scope.apply(resource, rereading.kept(body, scope.get(resource, body["metadata"]["name"])))
+
+
+async def reread(scope: Scope[Any], resource: Resource, item: Object, pod: Pod) -> str:
+    """Brings users' mutable options to running pods whose processes read them again; what there is to say about it."""
+    container = rereader(pod)
+    if pod.sources is None or not container:
+        return ""
+    return await rereading.ensure(scope, resource, item, pod.sources, container)
+
+
+async def ensure_deployment(scope: Scope[Any], pod: Pod, name: str, replicas: int) -> str | None:
+    """Applies the Deployment and its budget, sets the replica fields of status, and waits; what there is to say about
+    its pods."""
     await ensure_budget(scope, pod, name, replicas)
-    item = await scope.apply(kinds.DEPLOYMENT, deployment(pod, name, replicas))
+    item = await apply(scope, kinds.DEPLOYMENT, deployment(pod, name, replicas))
     status = item.get("status", {})
     scope.status["replicas"] = status.get("replicas", 0)
     scope.status["readyReplicas"] = status.get("readyReplicas", 0)
     scope.status["selector"] = ",".join(f"{key}={value}" for key, value in selector(pod).items())
+    # Before the wait: one node that is down must not keep the pods of all others from it.
+    told = await reread(scope, kinds.DEPLOYMENT, item, pod)
     wait(scope, kinds.DEPLOYMENT, item)
+    return told or None
 
 
 async def apply_stateful_set(scope: Scope[Any], body: Object, volume: Storage | None = None) -> Object:

@@ -159,7 +159,8 @@ class Ended:
 
 # Protocols of exec over a WebSocket: the first byte of each message is its channel.
 _CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-_STDOUT, _STDERR, _OUTCOME = 1, 2, 3
+_STDIN, _STDOUT, _STDERR, _OUTCOME = 0, 1, 2, 3
+STDIN_CHUNK = 16384
 
 
 class Client:
@@ -370,15 +371,19 @@ class Client:
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             raise errors.ApiUnreachableError(f"WATCH {path}: {_described(problem)}") from problem
 
-    async def execute(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> Ended:
+    async def execute(
+        self, namespace: str, pod: str, container: str, command: Sequence[str], stdin: bytes = b""
+    ) -> Ended:
         """Runs a command in a container, as `kubectl exec` does, and waits for its end: only for what ends soon.
 
+        ``stdin`` is sent and not closed, which an older server cannot do: the command has to know how much it is.
         Raises ``errors.ApiError`` where that is refused, ``errors.ApiUnreachableError`` without an answer.
         """
         assert self._session is not None, "the client is used outside its context"
         path = POD.path(namespace, pod, "exec")
         query = [
             ("container", container),
+            *([("stdin", "true")] if stdin else []),
             ("stdout", "true"),
             ("stderr", "true"),
             *(("command", one) for one in command),
@@ -397,6 +402,8 @@ class Client:
                     max_msg_size=0,
                 ) as socket,
             ):
+                for start in range(0, len(stdin), STDIN_CHUNK):
+                    await socket.send_bytes(bytes((_STDIN,)) + stdin[start : start + STDIN_CHUNK])
                 async for message in socket:
                     if message.type == aiohttp.WSMsgType.BINARY and message.data:
                         channels.setdefault(message.data[0], bytearray()).extend(message.data[1:])

@@ -2,7 +2,8 @@
 
 ``tag``: default tag of every image; ``without``: options of our rows that the release does not have; ``[images]``:
 image name per role; ``compute_makes_taps``: whether nova-compute makes the taps of servers, before libvirt starts QEMU;
-``[options]``: spelling of options and programs that releases renamed.
+``[options]``: spelling of options and programs that releases renamed; ``[sighup.SERVICE]``: what SIGHUP does to the
+process of each container (measured: docs/adr/0005): ``rereads``, or words for people that end before its name.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from openstack_operator.kit import ini
 from openstack_operator.kit.types import Images
 from openstack_operator.runtime import errors
 
+REREADS = "rereads"
+
 
 @dataclasses.dataclass(frozen=True)
 class Release:
@@ -28,6 +31,11 @@ class Release:
     options: Mapping[str, str]
     without: frozenset[str] = frozenset()
     compute_makes_taps: bool = False
+    sighup: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+
+    def rereads(self, service: str, container: str) -> bool:
+        """Whether the process of a container takes new values of mutable options on SIGHUP, and works on."""
+        return self.sighup.get(service, {}).get(container) == REREADS
 
     def rows(self, rows: Iterable[ini.Row]) -> tuple[ini.Row, ...]:
         """Those rows whose options the release has."""
@@ -59,6 +67,7 @@ def load(name: str) -> Release:
         content.get("options", {}),
         frozenset(content.get("without", ())),
         content.get("compute_makes_taps", False),
+        content["sighup"],
     )
 
 

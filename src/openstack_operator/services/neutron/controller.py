@@ -22,6 +22,7 @@ from openstack_operator.kit import (
     pods,
     releases,
     requests,
+    rereading,
     watches,
     workloads,
     wsgi,
@@ -95,14 +96,17 @@ async def ensure_db_sync(scope: Scope[NeutronSpec]) -> None:
     await jobs.ensure(scope, pod, "db-sync")
 
 
-async def ensure_workers(scope: Scope[NeutronSpec]) -> None:
+async def ensure_workers(scope: Scope[NeutronSpec]) -> str | None:
     """RPC server, periodic workers and OVN's maintenance worker run."""
     items = []
     for name, (pod, replicas) in resources.workers(scope.name, scope.spec, scope.facts["sources"]).items():
         await workloads.ensure_budget(scope, pod, name, replicas)
-        items.append(await scope.apply(built_in.DEPLOYMENT, workloads.deployment(pod, name, replicas)))
-    for item in items:
+        body = workloads.deployment(pod, name, replicas)
+        items.append((pod, await workloads.apply(scope, built_in.DEPLOYMENT, body)))
+    told = [await workloads.reread(scope, built_in.DEPLOYMENT, item, pod) for pod, item in items]
+    for _, item in items:
         workloads.wait(scope, built_in.DEPLOYMENT, item)
+    return "; ".join(filter(None, told)) or None
 
 
 async def ensure_agent_config(scope: Scope[NeutronSpec]) -> None:
@@ -168,5 +172,6 @@ CONTROLLER = Controller(
         watches.referenced(kinds.OVN_NETWORK, kinds.NEUTRON, "ovnRef"),
     ),
     reads=(built_in.NODE,),
+    rules=rereading.RULES,
     finalize=finalize,
 )

@@ -59,7 +59,7 @@ def pod(
         user=UID,
         settings=pod_settings,
         sources=sources,
-        containers=(container,),
+        containers=(workloads.of_release(spec.openstack_release, SERVICE, container),),
         grace_seconds=getattr(spec, "shutdown_seconds", 10) + TERMINATION_RESERVE,
         hash_extra=hash_extra,
     )

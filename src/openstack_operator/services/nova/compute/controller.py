@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from openstack_operator.kit import config, kinds, labels, levels, pods, watches, workloads
+from openstack_operator.kit import config, kinds, labels, levels, pods, rereading, watches, workloads
 from openstack_operator.runtime import conditions, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
@@ -107,24 +107,28 @@ async def ensure_compute(scope: Scope[NovaComputeSpec]) -> str | None:
     """nova-compute runs on every node that has the labels, and is connected to the message bus."""
     if scope.spec.driver == "Fake":
         pod = resources.fake_pod(scope.name, scope.spec, scope.facts["sources"])
-        item = await scope.apply(built_in.DEPLOYMENT, workloads.deployment(pod, scope.name, 1))
+        item = await workloads.apply(scope, built_in.DEPLOYMENT, workloads.deployment(pod, scope.name, 1))
+        told = await workloads.reread(scope, built_in.DEPLOYMENT, item, pod)
         workloads.wait(scope, built_in.DEPLOYMENT, item)
         scope.status["hosts"] = [{"name": scope.name}]
-        return "servers are in memory only (spec.driver is Fake)"
+        return "; ".join(filter(None, ("servers are in memory only (spec.driver is Fake)", told)))
     pod = resources.compute_pod(scope.name, scope.spec, scope.facts["sources"])
-    item = await scope.apply(built_in.DAEMONSET, workloads.daemon_set(pod, scope.name))
+    item = await workloads.apply(scope, built_in.DAEMONSET, workloads.daemon_set(pod, scope.name))
     status = item.get("status", {})
     scope.status["nodes"] = status.get("desiredNumberScheduled", 0)
     hosts = _hosts(scope, workloads.selector(pod))
     scope.status["readyNodes"] = len(hosts)
     scope.status["hosts"] = hosts
     scope.status["virtType"] = ",".join(sorted({host["virtType"] for host in hosts if "virtType" in host})) or None
+    # Before the wait: one node that is down must not keep all others from it.
+    told = await workloads.reread(scope, built_in.DAEMONSET, item, pod)
     workloads.wait(scope, built_in.DAEMONSET, item)
     if not status.get("desiredNumberScheduled"):
         wanted = ", ".join(f"{key}={value}" for key, value in scope.spec.node_selector.items())
         return f"no node has the labels {wanted}"
     reasons = sorted({f"{host['virtType']} ({host['reason']})" for host in hosts if "virtType" in host})
-    return f"servers run with {', '.join(reasons)}" if reasons else None
+    runs = f"servers run with {', '.join(reasons)}" if reasons else ""
+    return "; ".join(filter(None, (runs, told))) or None
 
 
 def _of_node(_: Object, manager: Manager) -> Iterable[Key]:
@@ -238,6 +242,7 @@ CONTROLLER = Controller(
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DAEMONSET, built_in.DEPLOYMENT),
     reads=(built_in.NODE,),
+    rules=rereading.RULES,
     finalize=finalize,
     watches=(
         pods.watch(kinds.NOVA_COMPUTE.kind),

@@ -63,6 +63,10 @@ def _image(spec: NovaComputeSpec, role: str, override: str | None) -> str:
     return resources.image(spec, role, override)
 
 
+def _process(spec: NovaComputeSpec, container: workloads.Container) -> workloads.Container:
+    return workloads.of_release(spec.openstack_release, resources.SERVICE, container)
+
+
 def libvirt_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -> workloads.Pod:
     """libvirt on each node."""
     state = {
@@ -194,7 +198,7 @@ def compute_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
         user=None,
         settings=spec,
         sources=sources,
-        containers=(container,),
+        containers=(_process(spec, container),),
         init=(choose,),
         volumes=(
             _host_path("libvirt-run", "/run/libvirt"),
@@ -219,7 +223,7 @@ def fake_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -> w
         # The labels are those of nodes with libvirt.
         settings=spec.model_copy(update={"node_selector": {}}),
         sources=sources,
-        containers=(resources.daemon("nova-compute", memory="200Mi"),),
+        containers=(_process(spec, resources.daemon("nova-compute", memory="200Mi")),),
         writable=("/tmp", rows.STATE),
         grace_seconds=spec.shutdown_seconds + TERMINATION_RESERVE,
     )

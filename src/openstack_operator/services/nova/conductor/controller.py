@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import config, kinds, levels, pods, workloads
+from openstack_operator.kit import config, kinds, levels, pods, rereading, workloads
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
 from openstack_operator.services.nova import connections
@@ -26,10 +26,10 @@ async def ensure_config(scope: Scope[NovaConductorSpec]) -> None:
     scope.facts["sources"] = await config.ensure(scope, "nova", [file])
 
 
-async def ensure_deployment(scope: Scope[NovaConductorSpec]) -> None:
+async def ensure_deployment(scope: Scope[NovaConductorSpec]) -> str | None:
     """Every pod runs the current configuration and is connected to the message bus."""
     pod = resources.pod(scope.name, scope.spec, scope.facts["sources"])
-    await workloads.ensure_deployment(scope, pod, scope.name, scope.spec.replicas)
+    return await workloads.ensure_deployment(scope, pod, scope.name, scope.spec.replicas)
 
 
 CONTROLLER = Controller(
@@ -40,5 +40,6 @@ CONTROLLER = Controller(
         Step("DeploymentReady", ensure_deployment),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DEPLOYMENT, built_in.PDB),
+    rules=rereading.RULES,
     watches=(pods.watch(kinds.NOVA_CONDUCTOR.kind), connections.watch(kinds.NOVA_CONDUCTOR)),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import config, kinds, levels, pods, workloads
+from openstack_operator.kit import config, kinds, levels, pods, rereading, workloads
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
 from openstack_operator.services.nova import connections
@@ -24,10 +24,10 @@ async def ensure_config(scope: Scope[NovaSchedulerSpec]) -> None:
     scope.facts["sources"] = await config.ensure(scope, "nova", [config.File("nova.conf", files.ROWS, custom)])
 
 
-async def ensure_deployment(scope: Scope[NovaSchedulerSpec]) -> None:
+async def ensure_deployment(scope: Scope[NovaSchedulerSpec]) -> str | None:
     """Every pod runs the current configuration and is connected to the message bus."""
     pod = resources.pod(scope.name, scope.spec, scope.facts["sources"])
-    await workloads.ensure_deployment(scope, pod, scope.name, scope.spec.replicas)
+    return await workloads.ensure_deployment(scope, pod, scope.name, scope.spec.replicas)
 
 
 CONTROLLER = Controller(
@@ -38,5 +38,6 @@ CONTROLLER = Controller(
         Step("DeploymentReady", ensure_deployment),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DEPLOYMENT, built_in.PDB),
+    rules=rereading.RULES,
     watches=(pods.watch(kinds.NOVA_SCHEDULER.kind), connections.watch(kinds.NOVA_SCHEDULER)),
 )

@@ -106,7 +106,7 @@ def test_pods_get_more_time_than_the_process_needs_to_end() -> None:
 def test_another_set_of_cells_rolls_the_pods_that_have_read_them() -> None:
     def digest(cells: dict[str, str]) -> Any:
         pod = api.pod("x", NovaAPISpec(**TOP, registered_cells=cells), SOURCES)
-        return workloads.template(pod)["metadata"]["annotations"][workloads.CONFIG_HASH]
+        return workloads.template(pod)["metadata"]["annotations"][config.HASH]
 
     assert digest({"cell1": "a"}) != digest({"cell1": "a", "cell2": "b"})
     assert digest({"cell1": "a"}) != digest({"cell1": "b"})
