@@ -18,6 +18,7 @@ import pytest
 from openstack_operator.cli import trace
 from openstack_operator.kit import catalogues, config, effective, ini, releases, rereading, workloads
 from openstack_operator.kit.types import DEFAULT_RELEASE
+from openstack_operator.runtime import client, errors, kinds
 from openstack_operator.runtime.kinds import Resource
 from openstack_operator.services import SERVICES
 
@@ -280,3 +281,75 @@ def test_trace_knows_what_was_read_again_and_what_was_not(daemon: Daemon) -> Non
     later = time.time() + 60
     os.utime(daemon.file, (later, later))
     assert late()
+
+
+# --- all of it ------------------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """What bringing a text to pods needs of scope and client: one pod is a real process, others answer as said."""
+
+    namespace = "space"
+
+    def __init__(self, daemon: Daemon, others: Mapping[str, int], *pods: dict[str, Any]) -> None:
+        self._daemon, self._others, self.pods, self.client = daemon, others, pods, self
+        self.manager: Any = self.__class__
+        self.events: list[tuple[str, str, str]] = []
+        self.patches: dict[str, Any] = {}
+
+    def items(self, _: Resource) -> list[Any]:
+        return list(self.pods)
+
+    async def event(self, *said: str) -> None:
+        self.events.append(said)  # type: ignore[arg-type]
+
+    async def execute(self, _: str, pod: str, container: str, command: tuple[str, ...], stdin: bytes) -> client.Ended:
+        assert container == "nova-compute"
+        if pod in self._others:
+            raise errors.ApiError(self._others[pod], "Refused", "by the test")
+        script, _, *arguments = command[4:]
+        done = await asyncio.to_thread(self._daemon.inside, script, *arguments, stdin=stdin)
+        return client.Ended(done.stdout, done.stderr, done.returncode)
+
+    async def merge(self, _: Resource, name: str, __: str, patch: Any) -> None:
+        self.patches[name] = patch["metadata"]["annotations"]
+
+
+def running(name: str, found: config.Sources, *, is_ready: bool = True, **annotations: str) -> dict[str, Any]:
+    made = workloads.template(pod(found))["metadata"]
+    made["annotations"] |= {config.HASH: annotations.get("hash", made["annotations"][config.HASH])}
+    state = {"type": "Ready", "status": str(is_ready)}
+    return {"metadata": {**made, "name": name}, "status": {"conditions": [state]}}
+
+
+@pytest.mark.parametrize("daemon", ["rereads"], indirect=True)
+async def test_each_running_pod_of_the_template_is_brought_the_text_and_those_that_fail_are_named(
+    daemon: Daemon,
+) -> None:
+    before, after = await sources(), await sources(DEBUG)
+    cluster: Any = Cluster(
+        daemon, {"gone": 404, "refused": 403},
+        running("real", before), running("gone", before), running("refused", before), running("has-it", after),
+        running("starts", before, is_ready=False), running("of-another-template", before, hash="another"),
+    )  # fmt: skip
+    item = workloads.deployment(pod(before), "nova", 1)
+    with pytest.raises(errors.Unavailable) as caught:
+        await rereading.ensure(cluster, kinds.DEPLOYMENT, item, after, "nova-compute")
+    assert (caught.value.reason, caught.value.message) == (
+        rereading.NOT_REREAD,
+        "[DEFAULT] debug: pod refused: 403 Refused: by the test",
+    )
+    assert daemon.said() == after.merged["nova.conf"].splitlines()[0]
+    assert cluster.events == [
+        ("Normal", rereading.REREAD, "[DEFAULT] debug: read again without a restart in real"),
+    ]
+    assert cluster.patches == {"real": {config.MUTABLE_HASH: after.mutable_digest}}
+
+    # As they are when the watch has told: nobody is asked again.
+    cluster.pods = (running("real", after), running("has-it", after))
+    told = await rereading.ensure(cluster, kinds.DEPLOYMENT, item, after, "nova-compute")
+    assert told == "without a restart 2 pods read again: [DEFAULT] debug"
+    assert len(cluster.events) == 1
+    # A template that is newer than the change has nothing to say.
+    item = workloads.deployment(pod(after), "nova", 1)
+    assert await rereading.ensure(cluster, kinds.DEPLOYMENT, item, after, "nova-compute") == ""

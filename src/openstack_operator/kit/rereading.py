@@ -161,7 +161,7 @@ async def ensure(scope: Scope[Any], resource: Resource, item: Object, sources: c
 def said(sources: config.Sources) -> str:
     """The mutable options that users set, in the notation of people."""
     pairs = (place.rpartition("/") for place in sources.mutable)
-    return ", ".join(f"[{section}] {option}" for section, _, option in pairs) or "no option of users"
+    return ", ".join(f"[{section}] {option}" for section, _, option in pairs) or "the defaults of mutable options"
 
 
 def _digest(pod: Object) -> str:
