@@ -10,7 +10,7 @@ out users' mutable options, and one of these (`config.MUTABLE_HASH`), which stay
     a pod that starts later  ->  has A from the template, and B from its init container: the same exec finds that, and
                                  annotates it
 
-Called by `workloads.apply` for all workloads. What a pod has taken is read from the pod itself, so that nothing is
+Called by `workloads.apply` and `workloads.reread`. What a pod has taken is read from the pod itself, so that nothing is
 remembered, and a pass over pods that have it makes no request.
 """
 
@@ -47,7 +47,7 @@ RECORD = ".reread.json"
 
 # A process reads its files within milliseconds of the signal; one that is busy gets to it between two pieces of work.
 REREAD_SECONDS = 15
-PODS_AT_ONCE = 4
+PODS_AT_ONCE = 8
 
 SCRIPT = f"""\
 import ctypes, json, os, select, signal, struct, sys, time
