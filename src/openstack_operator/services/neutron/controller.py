@@ -103,10 +103,13 @@ async def ensure_workers(scope: Scope[NeutronSpec]) -> str | None:
         await workloads.ensure_budget(scope, pod, name, replicas)
         body = workloads.deployment(pod, name, replicas)
         items.append((pod, await workloads.apply(scope, built_in.DEPLOYMENT, body)))
-    told = [await workloads.reread(scope, built_in.DEPLOYMENT, item, pod) for pod, item in items]
+    told = []
+    for pod, item in items:
+        if found := await workloads.reread(scope, built_in.DEPLOYMENT, item, pod):
+            told.append(f"{item['metadata']['name']}: {found}")
     for _, item in items:
         workloads.wait(scope, built_in.DEPLOYMENT, item)
-    return "; ".join(filter(None, told)) or None
+    return "; ".join(told) or None
 
 
 async def ensure_agent_config(scope: Scope[NeutronSpec]) -> None:
