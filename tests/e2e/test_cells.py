@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import requests
-from clouds import Cloud
+from clouds import API_VERSION, Cloud
 from clusters import condition
 
 from openstack_operator.embedded import first_vm, paths
@@ -23,6 +23,9 @@ from openstack_operator.embedded import first_vm, paths
 CELL = "cell2"
 HOST = "nova-cell2-compute"
 TEMPLATE = {"metadata": {"enabled": True}, "computes": {"compute": {"driver": "Fake"}}}
+# A database and a virtual host of the second cell, and servers that are its own.
+DATABASE, VHOST, OWN = "nova_cell2", "nova-cell2", "of-cell2"
+DATABASES, BUSES = "mariadbs.openstack.k8s.io", "rabbitmqs.openstack.k8s.io"
 READY_SECONDS = 180
 SERVER_SECONDS = 90
 LIST = "/servers/detail?all_tenants=1"
@@ -62,8 +65,8 @@ class Client:
                 self.failures.append(f"{at} {problem}")
 
 
-def add(cloud: Cloud) -> None:
-    cloud.set(nova={"cellTemplates": {CELL: TEMPLATE}, "forcedCellRemovals": None})
+def add(cloud: Cloud, **more: Any) -> None:
+    cloud.set(nova={"cellTemplates": {CELL: TEMPLATE | more}, "forcedCellRemovals": None})
     cloud.until_ready(READY_SECONDS)
 
 
@@ -108,15 +111,35 @@ def of_the_first_cell(cloud: Cloud) -> dict[str, Any]:
     return {name: state for name, state in cloud.pods().items() if name.startswith("nova-cell1-")}
 
 
+def back_to_one(cloud: Cloud) -> None:
+    remove(cloud, forcedCellRemovals=[CELL])
+    until_removed(cloud)
+    cloud.set(nova={"forcedCellRemovals": None})
+
+
 @pytest.fixture
 def second_cell(cloud: Cloud) -> Iterator[Cloud]:
     """The cloud, back to one cell afterwards."""
     try:
         yield cloud
     finally:
-        remove(cloud, forcedCellRemovals=[CELL])
-        until_removed(cloud)
-        cloud.set(nova={"forcedCellRemovals": None})
+        back_to_one(cloud)
+
+
+@pytest.fixture(scope="module")
+def standing_cell(cloud: Cloud) -> Iterator[Cloud]:
+    """The cloud with a second cell that stays, on a database server and a message bus of its own."""
+    metadata = {"name": OWN, "namespace": cloud.namespace}
+    spec = {"openstackRelease": cloud.object["spec"]["openstackRelease"]}
+    for kind in ("MariaDB", "RabbitMQ"):
+        cloud.cluster.apply({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec})
+    try:
+        add(cloud, databaseRef={"name": OWN}, messagingRef={"name": OWN})
+        yield cloud
+    finally:
+        back_to_one(cloud)
+        for resource in (DATABASES, BUSES):
+            cloud.cluster.delete(resource, OWN, cloud.namespace, wait=True)
 
 
 def metadata(cloud: Cloud, server: Any) -> requests.Response:
@@ -170,12 +193,8 @@ def test_a_second_cell_comes_and_goes_while_the_first_serves(second_cell: Cloud)
         placement = cloud.connection.session.get_endpoint(service_type="placement", interface="public")
         providers = cloud.connection.session.get(f"{placement}/resource_providers?name={HOST}").json()
         assert providers == {"resource_providers": []}
-        for kind, name, field, thing in (
-            ("mariadbs", "mariadb", "databases", "nova_cell2"),
-            ("rabbitmqs.openstack.k8s.io", "rabbitmq", "vhosts", "nova-cell2"),
-        ):
-            standing = cloud.cluster.get(kind, name, cloud.namespace)["status"][field]
-            assert thing not in {one["name"] for one in standing}
+        assert DATABASE not in databases(cloud, "mariadb")
+        assert VHOST not in vhosts(cloud, "rabbitmq")
 
         # It comes back under its name, and goes by force with a server in it.
         add(cloud)
@@ -188,10 +207,27 @@ def test_a_second_cell_comes_and_goes_while_the_first_serves(second_cell: Cloud)
     assert of_the_first_cell(cloud) == before
 
 
-def test_a_host_that_nova_has_forgotten_is_mapped_again(second_cell: Cloud) -> None:
+def databases(cloud: Cloud, server: str) -> set[str]:
+    status = cloud.cluster.get(DATABASES, server, cloud.namespace)["status"]
+    return {one["name"] for one in status.get("databases", ())}
+
+
+def vhosts(cloud: Cloud, server: str) -> set[str]:
+    status = cloud.cluster.get(BUSES, server, cloud.namespace)["status"]
+    return {one["name"] for one in status.get("vhosts", ())}
+
+
+def test_a_cell_may_have_servers_of_its_own(standing_cell: Cloud) -> None:
+    cloud = standing_cell
+    assert (databases(cloud, OWN), vhosts(cloud, OWN)) == ({DATABASE}, {VHOST})
+    assert DATABASE not in databases(cloud, "mariadb")
+    assert VHOST not in vhosts(cloud, "rabbitmq")
+    delete(cloud, boot(cloud, "on-its-own-servers"))
+
+
+def test_a_host_that_nova_has_forgotten_is_mapped_again(standing_cell: Cloud) -> None:
     """Who deletes a compute service in Nova deletes the mapping of its host with it."""
-    cloud = second_cell
-    add(cloud)
+    cloud = standing_cell
     compute = cloud.connection.compute
     (service,) = [one for one in compute.services(binary="nova-compute") if one.host == HOST]
     compute.delete_service(service)
@@ -207,8 +243,7 @@ def test_a_host_that_nova_has_forgotten_is_mapped_again(second_cell: Cloud) -> N
         return is_ready and HOST in {one.name for one in compute.hypervisors()}
 
     cloud.cluster.until("novas.openstack.k8s.io", "nova", cloud.namespace, is_mapped, "mapped again", READY_SECONDS)
-    server = boot(cloud, "on-the-forgotten")
-    delete(cloud, server)
+    delete(cloud, boot(cloud, "on-the-forgotten"))
 
 
 def mappings(cloud: Cloud) -> dict[str, str]:
@@ -220,10 +255,9 @@ def mappings(cloud: Cloud) -> dict[str, str]:
     return dict(line.split("\t") for line in text.splitlines())
 
 
-def test_another_password_of_a_cell_restarts_what_uses_it(second_cell: Cloud) -> None:
+def test_another_password_of_a_cell_restarts_what_uses_it(standing_cell: Cloud) -> None:
     """Field case 52: the cells stay the same."""
-    cloud = second_cell
-    add(cloud)
+    cloud = standing_cell
     before, cells = cloud.pods(), mappings(cloud)
     assert set(cells) == {"cell0", "cell1", CELL}
     reads = ("nova-api-", "nova-scheduler-", "nova-conductor-", "nova-metadata-", f"nova-{CELL}-")
