@@ -65,7 +65,7 @@ class Bench:
     async def until(self, api: client.Client, resource: Any, name: str, is_met: Callable[[Object], bool]) -> None:
         """Watches one object until it is as wanted."""
         async with asyncio.timeout(LIMIT_SECONDS):
-            item = await api.get(resource, self.target.namespace, name)
+            item = await api.get(resource, name, self.target.namespace)
             if is_met(item):
                 return
             version = item["metadata"]["resourceVersion"]

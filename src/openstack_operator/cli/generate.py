@@ -262,6 +262,9 @@ def deployment(version: str) -> Manifest:
             {"name": "OPENSTACK_OPERATOR_IMAGE_REGISTRY", "value": "localhost"},
             {"name": "OPENSTACK_OPERATOR_IMAGE_PREFIX", "value": "openstack.kolla"},
             *({"name": name, "value": value} for name, value in MALLOC.items()),
+            # Whom it trusts unless told otherwise. Every connection of its own names its authority, and a library loads
+            # the 140 of the image for nothing: 2 MB.
+            {"name": "SSL_CERT_FILE", "value": "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"},
         ],
         "ports": [
             {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"},

@@ -91,7 +91,8 @@ def libvirt_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
         command=("sh", f"{config.SCRIPTS}/start.sh"),
         env={"HOME": "/tmp", "XDG_CACHE_HOME": "/tmp"},
         probe=workloads.exec_probe("virsh", "-c", "qemu:///system", "version"),
-        cpu=workloads.CPU_MINOR,
+        # nova-compute looks at what it finds there as it starts.
+        cpu=workloads.CPU_AWAITED,
         memory="64Mi",
         security=libvirt_security(spec),
         mounts=tuple(mounts),
