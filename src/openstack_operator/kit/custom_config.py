@@ -276,6 +276,11 @@ _ODD = {
 _ODD_PATTERN = re.compile(f"[{''.join(_ODD)}]")
 
 
+# Each search takes up to a millisecond, and the operator waits for it. A text with more names that nobody knows is one
+# for another service.
+MOST_SUGGESTIONS = 30
+
+
 class _Check:
     def __init__(self, catalogue: Catalogue, policy: Policy, parsed: config_text.Parsed, field: str) -> None:
         self._catalogue = catalogue
@@ -284,6 +289,7 @@ class _Check:
         self._field = field
         self._reader = Reader(catalogue, parsed)
         self._refused: set[int] = set()
+        self._suggestions = MOST_SUGGESTIONS
 
     def findings(self) -> Iterator[Finding]:
         unknown: set[str] = set()
@@ -369,13 +375,18 @@ class _Check:
         return self._say(self._policy.severity, rule, one, f"{message} in {release}{hint}", suggestion)
 
     def _unknown_section(self, one: Assignment) -> Finding:
-        found = nearest_section(self._catalogue, one.section)
+        found = nearest_section(self._catalogue, one.section) if self._may_suggest() else ""
         return self._unknown(
             "unknown-section", one, "is in a section that does not exist", f"[{found}]" if found else ""
         )
 
     def _unknown_option(self, one: Assignment, section: str) -> Finding:
-        return self._unknown("unknown-option", one, "does not exist", nearest_option(self._catalogue, section, one.key))
+        found = nearest_option(self._catalogue, section, one.key) if self._may_suggest() else ""
+        return self._unknown("unknown-option", one, "does not exist", found)
+
+    def _may_suggest(self) -> bool:
+        self._suggestions -= 1
+        return self._suggestions >= 0
 
     def _former(self, one: Assignment, present: tuple[str, str]) -> Finding:
         name = f"[{self._catalogue.names[present[0]]}] {present[1]}"

@@ -170,7 +170,7 @@ def _before(kind: Kind, old: Object | None) -> Subject | None:
 
 def answer(finding: Finding, missing: Iterable[str] = ()) -> Object:
     """``response`` of the AdmissionReview; ``missing`` are warnings about references."""
-    warnings = fitting([shortened(text) for text in dict.fromkeys((*finding.warnings, *missing))])
+    warnings = fitting(list(dict.fromkeys((*finding.warnings, *missing))))
     response: Object = {"uid": finding.uid, "allowed": not finding.errors}
     if warnings:
         response["warnings"] = warnings
@@ -197,16 +197,17 @@ def answer(finding: Finding, missing: Iterable[str] = ()) -> Object:
 
 def fitting(warnings: list[str]) -> list[str]:
     """As many warnings, from the first on, as the API server passes to the user; a last line counts the others."""
-    if len(warnings) <= MOST_WARNINGS and sum(map(len, warnings)) <= LONGEST_WARNINGS:
-        return warnings
-    shown: list[str] = []
+    shown = [shortened(text) for text in warnings[:MOST_WARNINGS]]
+    if len(warnings) <= MOST_WARNINGS and sum(map(len, shown)) <= LONGEST_WARNINGS:
+        return shown
     room = LONGEST_WARNINGS - len(f"and {len(warnings)} more")
-    for text in warnings[: MOST_WARNINGS - 1]:
+    kept = 0
+    for text in shown[: MOST_WARNINGS - 1]:
         room -= len(text)
         if room < 0:
             break
-        shown.append(text)
-    return [*shown, f"and {len(warnings) - len(shown)} more"]
+        kept += 1
+    return [*shown[:kept], f"and {len(warnings) - kept} more"]
 
 
 def shortened(text: str) -> str:
