@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,9 +16,9 @@ from aiohttp import web
 from world import condition, decoded, states
 
 from openstack_operator.embedded.apiserver import ControlPlane
-from openstack_operator.kit import identity, ini
+from openstack_operator.kit import identity, ini, labels
 from openstack_operator.kit import kinds as ours
-from openstack_operator.runtime import conditions, kinds
+from openstack_operator.runtime import conditions, errors, kinds
 from openstack_operator.services import nova
 from openstack_operator.services.nova import children, removal, upgrade_check
 from openstack_operator.services.nova import resources as nova_resources
@@ -112,6 +113,7 @@ async def test_conditions_stand_in_the_order_of_the_rollout(world: Any) -> None:
         "CatalogReady",
         "CellsReady",
         "CellRemovalReady",
+        "HostRemovalReady",
         "HostsReady",
         "UpgradeCheckPassed",
         "Reconciling",
@@ -177,6 +179,136 @@ async def test_hosts_are_mapped_with_the_cells_and_later_ones_by_a_job_of_their_
         moved = {second: "cell1", "nova-trial-compute": "trial"}
         assert await told_of_hosts(world) == {"nova-cells": from_the_start, "nova-hosts": moved}
         assert set(cells_job) < set(await world.names(kinds.JOB)), "the schemas were not looked at again"
+        playing.cancel()
+
+
+class Computes:
+    """A Keystone and a compute API that know the services and the servers of hosts."""
+
+    def __init__(self) -> None:
+        self.services: dict[str, str] = {}
+        """State by host."""
+        self.servers: dict[str, list[str]] = {}
+        self.asked: set[str] = set()
+        self.deleted: list[str] = []
+
+    async def tokens(self, _: web.Request) -> web.Response:
+        return web.json_response({}, status=201, headers={"X-Subject-Token": "t"})
+
+    async def find(self, request: web.Request) -> web.Response:
+        host = request.query["host"]
+        self.asked.add(host)
+        state = self.services.get(host)
+        return web.json_response({"services": [{"id": f"service-{host}", "state": state}] if state else []})
+
+    async def list(self, request: web.Request) -> web.Response:
+        names = self.servers.get(request.query["host"], [])
+        return web.json_response({"servers": [{"name": name} for name in names]})
+
+    async def delete(self, request: web.Request) -> web.Response:
+        host = request.match_info["id"].removeprefix("service-")
+        del self.services[host]
+        self.deleted.append(host)
+        return web.Response(status=204)
+
+    @contextlib.asynccontextmanager
+    async def serving(self, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+        app = web.Application()
+        app.router.add_post("/v3/auth/tokens", self.tokens)
+        app.router.add_get("/v2.1/os-services", self.find)
+        app.router.add_get("/v2.1/servers", self.list)
+        app.router.add_delete("/v2.1/os-services/{id}", self.delete)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        monkeypatch.setattr(removal, "api_url", lambda scope: f"http://{host}:{port}/v2.1")
+        monkeypatch.setitem(globals(), "KEYSTONE_URL", f"http://{host}:{port}/v3")
+        try:
+            yield
+        finally:
+            await runner.cleanup()
+
+
+def compute_pod(namespace: str, node: str) -> Any:
+    """A nova-compute of a DaemonSet on a node."""
+    tags = labels.pod("nova", "nova-cell1-compute", "compute", ours.NOVA_COMPUTE.kind)
+    container = {"name": "nova-compute", "image": "x"}
+    metadata = {"name": "compute", "namespace": namespace, "labels": tags}
+    return {"metadata": metadata, "spec": {"nodeName": node, "containers": [container]}}
+
+
+async def test_a_host_that_no_template_asks_for_is_forgotten_once_it_is_empty(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (f"{name}.{world.namespace}" for name in ("first", "second", "third"))
+    tags = {"test-cell": world.namespace}
+    templates = {"cell1": {"computes": {"compute": {"nodeSelector": tags}}}}
+    nova_api = Computes()
+    nova_api.services = {first: "up", second: "up", "hand-made": "down"}
+    nova_api.servers = {second: ["web", "db"]}
+
+    async def label(node: str, value: str | None) -> None:
+        await world.patch(kinds.NODE, node, {"metadata": {"labels": {"test-cell": value}}})
+
+    async def registered() -> dict[str, str]:
+        return dict((await world.get(kinds.CONFIGMAP, "nova-mapped-hosts")).get("data") or {})
+
+    async with nova_api.serving(monkeypatch), asyncio.TaskGroup() as group:
+        playing = group.create_task(world.play_servers())
+        for node in (first, second):
+            await world.api.create(kinds.NODE, {"metadata": {"name": node, "labels": tags}})
+        await surroundings(world)
+        await world.create(ours.NOVA, "nova", {"cellTemplates": templates})
+        async with operator(world) as running:
+            await world.until_condition(ours.NOVA, "nova", "HostRemovalReady")
+            await world.until_condition(ours.NOVA, "nova", "HostMappingsReady", text="2 hosts")
+            assert await registered() == {first: "cell1", second: "cell1"}
+
+            # First its nova-compute must have ended, then Nova must have noticed.
+            await world.api.create(kinds.POD, compute_pod(world.namespace, second))
+            await label(second, None)
+            text = f"host {second} of cell cell1: its nova-compute ends"
+            await world.until_condition(ours.NOVA, "nova", "HostRemovalReady", "Unknown", "HostsEnding", text=text)
+            assert nova_api.asked == set()
+            await world.delete(kinds.POD, "compute")
+            path = kinds.POD.path(world.namespace, "compute")
+            with contextlib.suppress(errors.ApiError):
+                await world.api.request("DELETE", path, body={"gracePeriodSeconds": 0})
+            await world.until_condition(
+                ours.NOVA, "nova", "HostRemovalReady", "Unknown", "HostsEnding", text="reported a moment ago"
+            )
+            nova_api.services[second] = "down"
+            item = await world.until_condition(ours.NOVA, "nova", "HostRemovalReady", "False", "HostsInUse")
+            assert "2 servers are on it (web, db)" in condition(item, "HostRemovalReady")[2]
+            assert condition(item, "Ready")[1] != "HostsInUse"
+
+            # It comes back before it is empty, and goes again.
+            await label(second, world.namespace)
+            await world.until_condition(ours.NOVA, "nova", "HostRemovalReady")
+            await label(second, None)
+            await world.until_condition(ours.NOVA, "nova", "HostRemovalReady", "False", "HostsInUse")
+
+            # A later Job does not know it.
+            await world.api.create(kinds.NODE, {"metadata": {"name": third, "labels": tags}})
+            await world.until_condition(ours.NOVA, "nova", "HostMappingsReady", text="2 hosts")
+            assert (await told_of_hosts(world))["nova-hosts"] == {first: "cell1", third: "cell1"}
+            await running.settle()
+            assert nova_api.deleted == []
+
+        nova_api.servers.clear()
+        async with operator(world):
+            await world.until_condition(ours.NOVA, "nova", "HostRemovalReady")
+            assert nova_api.deleted == [second]
+            assert nova_api.asked == {second}
+            assert set(nova_api.services) == {first, "hand-made"}
+            assert await registered() == {first: "cell1", third: "cell1"}
+
+            await label(second, world.namespace)
+            await world.until_condition(ours.NOVA, "nova", "HostMappingsReady", text="3 hosts")
+            assert (await told_of_hosts(world))["nova-hosts"] == {first: "cell1", second: "cell1", third: "cell1"}
+            assert second in await registered()
+            assert nova_api.deleted == [second]
         playing.cancel()
 
 

@@ -246,6 +246,33 @@ def test_a_host_that_nova_has_forgotten_is_mapped_again(standing_cell: Cloud) ->
     delete(cloud, boot(cloud, "on-the-forgotten"))
 
 
+def test_a_compute_that_is_taken_out_is_forgotten_by_nova_and_may_come_back(standing_cell: Cloud) -> None:
+    cloud = standing_cell
+
+    def compute_of(template: Any) -> None:
+        cloud.set(nova={"cellTemplates": {CELL: {"computes": {"compute": template}}}})
+
+    def is_forgotten(item: Any) -> bool:
+        return condition(item, "HostRemovalReady")["status"] == "True" and HOST not in {
+            one.host for one in cloud.connection.compute.services()
+        }
+
+    compute_of(None)
+    cloud.cluster.until("novas.openstack.k8s.io", "nova", cloud.namespace, is_forgotten, "no service", READY_SECONDS)
+    assert HOST not in {one.name for one in cloud.connection.compute.hypervisors()}
+    placement = cloud.connection.session.get_endpoint(service_type="placement", interface="public")
+    providers = cloud.connection.session.get(f"{placement}/resource_providers?name={HOST}").json()
+    assert providers == {"resource_providers": []}
+    assert CELL in mappings(cloud)
+    cloud.until_ready(READY_SECONDS)
+
+    compute_of(TEMPLATE["computes"]["compute"])
+    cloud.until_ready(READY_SECONDS)
+    server = boot(cloud, "on-a-host-that-came-back")
+    assert server.hypervisor_hostname == HOST
+    delete(cloud, server)
+
+
 def mappings(cloud: Cloud) -> dict[str, str]:
     """uuid of each cell that Nova knows, by name."""
     login, statement = cloud.secret("nova-api-db"), "SELECT name, uuid FROM nova_api.cell_mappings"

@@ -1,4 +1,5 @@
-"""What the operator asks the compute API: on which hosts can servers boot, and is something still there?
+"""What the operator asks the compute API: on which hosts can servers boot, is something still there, and that it
+forgets hosts which are empty.
 
 The API lists a compute host only when the host is mapped to its cell, which is what the scheduler needs. It needs the
 host's inventory in Placement as well, which nova-compute writes after it has said that it is up.
@@ -23,7 +24,13 @@ LONGEST_ANSWER = 300
 HYPERVISORS_VERSION = {"OpenStack-API-Version": "compute 2.53"}
 
 
+# The first in which the services of a cell that does not answer are listed too.
+SERVICES_VERSION = {"OpenStack-API-Version": "compute 2.69"}
+LISTED = 3
+"""Servers that a message names."""
+
 UNMAPPED = "not mapped to a cell"
+RUNS = "nova-compute reported a moment ago"
 
 
 async def missing_hosts(
@@ -101,6 +108,49 @@ async def are_present(
     return True
 
 
+async def remove_hosts(
+    auth_url: str, user: str, password: str, compute_url: str, hosts: Iterable[str]
+) -> dict[str, str]:
+    """Makes Nova forget those of these hosts that are empty; says of each other one why it is kept.
+
+    With a compute service go the host's mapping, its providers in Placement and its places in aggregates. Nova itself
+    refuses where a server is on the host or a migration of one is not over. A host without a service is none.
+    """
+    kept = {}
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        token = await _token(session, auth_url, user, password)
+        for host in hosts:
+            if why := await _remove_host(session, token, compute_url, host):
+                kept[host] = why
+    return kept
+
+
+async def _remove_host(session: aiohttp.ClientSession, token: str, compute_url: str, host: str) -> str:
+    query = urllib.parse.urlencode({"binary": "nova-compute", "host": host})
+    url = f"{compute_url}/os-services"
+    answer, _ = await _call(session, "GET", f"{url}?{query}", token=token, headers=SERVICES_VERSION)
+    services = answer["services"]
+    if any("id" not in one for one in services):
+        return "the database of its cell does not answer"
+    if any(one["state"] == "up" for one in services):
+        return RUNS
+    for service in services:
+        query = urllib.parse.urlencode({"all_tenants": 1, "host": host})
+        answer, _ = await _call(session, "GET", f"{compute_url}/servers?{query}", token=token)
+        if found := answer["servers"]:
+            shown = ", ".join(one["name"] for one in found[:LISTED]) + (", …" if len(found) > LISTED else "")
+            return f"{len(found)} server{'s are' if len(found) > 1 else ' is'} on it ({shown})"
+        try:
+            await _call(session, "DELETE", f"{url}/{service['id']}", token=token, headers=SERVICES_VERSION)
+        except errors.Unavailable as problem:
+            _, is_conflict, said = problem.message.partition(" answers 409: ")
+            if not is_conflict:
+                raise
+            return f"Nova keeps it: {said}"
+    return ""
+
+
 async def _token(session: aiohttp.ClientSession, auth_url: str, user: str, password: str) -> str:
     login = {
         "auth": {
@@ -129,6 +179,8 @@ async def _call(
             if response.status >= 400:
                 said = " ".join((await response.text()).split())[:LONGEST_ANSWER]
                 raise errors.Unavailable("ComputeAPI", f"{verb} {url} answers {response.status}: {said}")
+            if response.status == 204:
+                return None, ""
             return await response.json(), response.headers.get("X-Subject-Token", "")
     except (aiohttp.ClientError, TimeoutError, OSError) as problem:
         raise errors.Unavailable("ComputeAPI", f"{verb} {url}: {type(problem).__name__}: {problem}") from None

@@ -25,7 +25,15 @@ from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Controller, Scope, Step, Watch
 from openstack_operator.runtime.informer import Key
 from openstack_operator.runtime.kinds import Resource
-from openstack_operator.services.nova import children, compute_api, hosts, removal, resources, upgrade_check
+from openstack_operator.services.nova import (
+    children,
+    compute_api,
+    host_removal,
+    hosts,
+    removal,
+    resources,
+    upgrade_check,
+)
 from openstack_operator.services.nova import config as files
 from openstack_operator.services.nova.types import KIND, NovaSpec
 
@@ -118,6 +126,7 @@ async def ensure_config(scope: Scope[NovaSpec]) -> None:
 
 async def ensure_cell_mappings(scope: Scope[NovaSpec]) -> None:
     """All schemas are current and the API database knows every cell."""
+    await hosts.remember(scope)
     told = hosts.with_the_cells(scope)
     inputs, pod = (resources.cells_pod(scope.name, scope.spec, scope.facts["sources"], mapped) for mapped in ({}, told))
     # Hosts that come later have a Job of their own.
@@ -327,6 +336,7 @@ CONTROLLER = Controller(
         Step("CatalogReady", ensure_catalog, needs=_KNOWN),
         Step("CellsReady", ensure_cells, needs=(*_KNOWN, "MessagingReady")),
         Step("CellRemovalReady", ensure_removal, needs=_KNOWN),
+        Step("HostRemovalReady", host_removal.ensure, needs=(*_KNOWN, "APIReady"), advises=True),
         Step(upgrade_check.HOSTS_READY, observe_hosts, needs=_USABLE),
         Step("UpgradeCheckPassed", upgrade_check.observe, needs=_KNOWN, advises=True),
     ),
@@ -339,6 +349,7 @@ CONTROLLER = Controller(
         watches.referenced(kinds.KEYSTONE, kinds.NOVA, "keystoneRef"),
         Watch(kinds.NOVA_COMPUTE, _nova_of),
         Watch(built_in.POD, removal.novas_of_ending_pod),
+        Watch(built_in.POD, host_removal.novas_of_ending_pod),
         Watch(built_in.NODE, hosts.novas_of_node),
     ),
     reads=(kinds.PLACEMENT,),

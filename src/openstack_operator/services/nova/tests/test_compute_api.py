@@ -29,18 +29,27 @@ class Nova:
 
     url: str
     asked: list[str]
+    deleted: list[str]
 
 
 @pytest.fixture
 async def nova() -> AsyncIterator[Nova]:
     asked: list[str] = []
+    deleted: list[str] = []
     services = {
         "down": service(state="down"),
         "off": service(status="disabled", reason="new memory on Monday"),
         "broken": service(status="disabled", reason="AUTO: Connection to libvirt lost: 1"),
         "unmapped": service(),
         "starting": service(),
+        "used": service(state="down"),
+        "moving": service(state="down"),
+        "running": service(),
     }
+    for name, one in services.items():
+        one["id"] = f"id-{name}"
+    # What Nova says of a host whose cell has no database at the moment.
+    services["dark"] = {"host": "dark", "binary": "nova-compute", "status": "UNKNOWN"}
 
     async def tokens(_: web.Request) -> web.Response:
         return web.json_response({}, status=201, headers={"X-Subject-Token": "t"})
@@ -62,6 +71,18 @@ async def nova() -> AsyncIterator[Nova]:
         found = [{"uuid": "uuid-good", "generation": 2}, {"uuid": "uuid-empty", "generation": 0}]
         return web.json_response({"resource_providers": found})
 
+    async def servers(request: web.Request) -> web.Response:
+        names = ["a", "b", "c", "d"] if request.query["host"] == "used" else []
+        return web.json_response({"servers": [{"name": name} for name in names]})
+
+    async def delete(request: web.Request) -> web.Response:
+        assert request.headers["OpenStack-API-Version"] == "compute 2.69"
+        if request.match_info["id"] == "id-moving":
+            said = "Unable to delete compute service that has in-progress migrations."
+            return web.json_response({"conflictingRequest": {"code": 409, "message": said}}, status=409)
+        deleted.append(request.match_info["id"])
+        return web.Response(status=204)
+
     @web.middleware
     async def note(request: web.Request, handler: Any) -> web.StreamResponse:
         asked.append(request.path)
@@ -72,13 +93,15 @@ async def nova() -> AsyncIterator[Nova]:
     app.router.add_post("/v3/auth/tokens", tokens)
     app.router.add_get("/v2.1/os-hypervisors/detail", hypervisors)
     app.router.add_get("/v2.1/os-services", find)
+    app.router.add_delete("/v2.1/os-services/{id}", delete)
+    app.router.add_get("/v2.1/servers", servers)
     app.router.add_get("/v2.1/os-hosts/{host}", show)
     app.router.add_get("/placement/resource_providers", providers)
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     host, port = runner.addresses[0][:2]
-    yield Nova(f"http://{host}:{port}", asked)
+    yield Nova(f"http://{host}:{port}", asked, deleted)
     await runner.cleanup()
 
 
@@ -110,3 +133,15 @@ async def test_without_placement_its_inventories_are_not_looked_at(nova: Nova) -
 async def test_an_answer_that_is_an_error_is_told(nova: Nova) -> None:
     with pytest.raises(errors.Unavailable, match=r"GET http://\S+/v2.1/os-hypervisors/detail answers 404"):
         await compute_api.missing_hosts(f"{nova.url}/v3", "nova", "pw", f"{nova.url}/elsewhere/v2.1", "", ["good"])
+
+
+async def test_only_the_service_of_a_host_that_is_down_and_empty_is_deleted(nova: Nova) -> None:
+    hosts = ["down", "used", "moving", "running", "dark", "unknown"]
+    kept = await compute_api.remove_hosts(f"{nova.url}/v3", "nova", "pw", f"{nova.url}/v2.1", hosts)
+    assert nova.deleted == ["id-down"]
+    assert kept.pop("moving").endswith('"Unable to delete compute service that has in-progress migrations."}}')
+    assert kept == {
+        "used": "4 servers are on it (a, b, c, …)",
+        "running": compute_api.RUNS,
+        "dark": "the database of its cell does not answer",
+    }

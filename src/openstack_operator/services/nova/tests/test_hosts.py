@@ -36,6 +36,7 @@ def test_nodes_belong_to_the_cell_whose_labels_they_have_and_fake_hosts_to_their
 def test_a_node_that_two_cells_ask_for_belongs_to_the_one_that_runs_there() -> None:
     spec = NovaSpec.model_validate({"cellTemplates": {"cell1": cell(rack="1"), "cell2": cell(gpu="yes")}})
     both = [node("a", rack="1", gpu="yes")]
+    assert hosts.asked("nova", spec, both) == {"a": {"cell1", "cell2"}}
     assert hosts.expected("nova", spec, both, {"cell1": [], "cell2": []}) == {}
     assert hosts.expected("nova", spec, both, {"cell1": [], "cell2": ["a"]}) == {"a": "cell2"}
 
