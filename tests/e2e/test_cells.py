@@ -24,8 +24,8 @@ CELL = "cell2"
 HOST = "nova-cell2-compute"
 TEMPLATE = {"metadata": {"enabled": True}, "computes": {"compute": {"driver": "Fake"}}}
 # A database and a virtual host of the second cell, and servers that are its own.
-DATABASE, VHOST, OWN = "nova_cell2", "nova-cell2", "of-cell2"
-DATABASES, BUSES = "mariadbs.openstack.k8s.io", "rabbitmqs.openstack.k8s.io"
+DATABASE, OWN_MARIADB, DATABASES = "nova_cell2", "cell2-db", "mariadbs.openstack.k8s.io"
+VHOST, OWN_RABBITMQ, BUSES = "nova-cell2", "cell2-mq", "rabbitmqs.openstack.k8s.io"
 READY_SECONDS = 180
 SERVER_SECONDS = 90
 LIST = "/servers/detail?all_tenants=1"
@@ -129,17 +129,17 @@ def second_cell(cloud: Cloud) -> Iterator[Cloud]:
 @pytest.fixture(scope="module")
 def standing_cell(cloud: Cloud) -> Iterator[Cloud]:
     """The cloud with a second cell that stays, on a database server and a message bus of its own."""
-    metadata = {"name": OWN, "namespace": cloud.namespace}
     spec = {"openstackRelease": cloud.object["spec"]["openstackRelease"]}
-    for kind in ("MariaDB", "RabbitMQ"):
+    for kind, name in (("MariaDB", OWN_MARIADB), ("RabbitMQ", OWN_RABBITMQ)):
+        metadata = {"name": name, "namespace": cloud.namespace}
         cloud.cluster.apply({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec})
     try:
-        add(cloud, databaseRef={"name": OWN}, messagingRef={"name": OWN})
+        add(cloud, databaseRef={"name": OWN_MARIADB}, messagingRef={"name": OWN_RABBITMQ})
         yield cloud
     finally:
         back_to_one(cloud)
-        for resource in (DATABASES, BUSES):
-            cloud.cluster.delete(resource, OWN, cloud.namespace, wait=True)
+        for resource, name in ((DATABASES, OWN_MARIADB), (BUSES, OWN_RABBITMQ)):
+            cloud.cluster.delete(resource, name, cloud.namespace, wait=True)
 
 
 def metadata(cloud: Cloud, server: Any) -> requests.Response:
@@ -219,7 +219,8 @@ def vhosts(cloud: Cloud, server: str) -> set[str]:
 
 def test_a_cell_may_have_servers_of_its_own(standing_cell: Cloud) -> None:
     cloud = standing_cell
-    assert (databases(cloud, OWN), vhosts(cloud, OWN)) == ({DATABASE}, {VHOST})
+    assert databases(cloud, OWN_MARIADB) == {DATABASE}
+    assert vhosts(cloud, OWN_RABBITMQ) == {VHOST}
     assert DATABASE not in databases(cloud, "mariadb")
     assert VHOST not in vhosts(cloud, "rabbitmq")
     delete(cloud, boot(cloud, "on-its-own-servers"))

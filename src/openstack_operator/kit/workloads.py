@@ -28,7 +28,7 @@ LOOK_FOR_A_WHILE = 'for _ in 1 2 3 4 5 6; do "$@" && exit; sleep 0.5; done; exit
 READINESS_PERIOD, READINESS_EXEC_PERIOD = 10, 30
 LIVENESS_PERIOD = 30
 
-CPU_FIRST, CPU_AWAITED, CPU_COMMON, CPU_MINOR = "200m", "100m", "50m", "20m"
+CPU_FIRST, CPU_AWAITED, CPU_COMMON, CPU_MINOR = "100m", "50m", "25m", "10m"
 """Requests, which are also shares of CPU time where everything starts at once: first what most others wait for, last
 what nobody does."""
 
