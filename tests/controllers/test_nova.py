@@ -138,6 +138,24 @@ async def told_of_hosts(world: Any) -> dict[str, dict[str, str]]:
     return {name.rpartition("-")[0]: hosts for name, hosts in found.items()}
 
 
+async def test_what_a_cells_own_servers_grant_wakes_the_nova(world: Any) -> None:
+    await surroundings(world)
+    await world.create(ours.MARIADB, "own-db", {})
+    await world.create(ours.RABBITMQ, "own-mq", {})
+    cell = {"databaseRef": {"name": "own-db"}, "messagingRef": {"name": "own-mq"}}
+    async with operator(world):
+        await world.create(ours.NOVA, "nova", {"cellTemplates": {"cell1": cell}})
+        await world.grant(ours.MARIADB, "databases", "mariadb", "nova_api", "nova_cell0")
+        await world.grant(ours.RABBITMQ, "vhosts", "rabbitmq", "nova")
+        for name in ("DatabasesReady", "MessagingReady"):
+            await world.until(ours.NOVA, lambda item, name=name: "/own-" in condition(item, name)[2], "nova")
+        # One after the other: each has to wake it by itself.
+        await world.grant(ours.MARIADB, "databases", "own-db", "nova_cell1")
+        await world.until_condition(ours.NOVA, "nova", "DatabasesReady", "True", "Ready")
+        await world.grant(ours.RABBITMQ, "vhosts", "own-mq", "nova-cell1")
+        await world.until_condition(ours.NOVA, "nova", "MessagingReady", "True", "Ready")
+
+
 async def test_hosts_are_mapped_with_the_cells_and_later_ones_by_a_job_of_their_own(world: Any) -> None:
     first, second, third = (f"{name}.{world.namespace}" for name in ("first", "second", "third"))
     templates: Any = {

@@ -1,4 +1,4 @@
-"""Watches that follow references: a change of the object named by ``spec.<field>`` wakes the one that names it."""
+"""Watches that follow references: a change of an object wakes those that name it in their spec."""
 
 from __future__ import annotations
 
@@ -19,5 +19,17 @@ def referenced(target: Resource, source: Resource, field: str) -> Watch:
         for asker in manager.informer(source).items(metadata["namespace"]):
             if asker["spec"].get(field, {}).get("name") == metadata["name"]:
                 yield metadata["namespace"], asker["metadata"]["name"]
+
+    return Watch(target, keys)
+
+
+def every(target: Resource, source: Resource) -> Watch:
+    """All objects of ``source`` in the namespace of a changed ``target``: where references are anywhere in the spec, or
+    are there no longer while something is still to be done."""
+
+    def keys(item: Object, manager: Any) -> Iterable[Key]:
+        namespace = item["metadata"]["namespace"]
+        for asker in manager.informer(source).items(namespace):
+            yield namespace, asker["metadata"]["name"]
 
     return Watch(target, keys)

@@ -343,8 +343,9 @@ CONTROLLER = Controller(
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.JOB, *PARTS),
     watches=(
         pods.watch(kinds.NOVA.kind),
-        watches.referenced(kinds.MARIADB, kinds.NOVA, "databaseRef"),
-        watches.referenced(kinds.RABBITMQ, kinds.NOVA, "messagingRef"),
+        # Each cell may have its own, and leaves there something to remove when it is no longer in the spec.
+        watches.every(kinds.MARIADB, kinds.NOVA),
+        watches.every(kinds.RABBITMQ, kinds.NOVA),
         watches.referenced(kinds.MEMCACHED, kinds.NOVA, "memcachedRef"),
         watches.referenced(kinds.KEYSTONE, kinds.NOVA, "keystoneRef"),
         Watch(kinds.NOVA_COMPUTE, _nova_of),
