@@ -7,10 +7,9 @@ compared with what is wanted now (finds edits by others). Called through ``contr
 from __future__ import annotations
 
 import base64
-import functools
 from typing import TYPE_CHECKING
 
-from openstack_operator.runtime import conditions, drift, errors, kinds, logs, metrics
+from openstack_operator.runtime import conditions, drift, errors, kinds, logs, metrics, schema
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.informer import Key, key_of
 
@@ -78,10 +77,10 @@ class Children:
         if resource not in _WHOLE_MAPS and not self._is_applied(wanted, present):
             # What we ourselves have put in goes with the apply.
             return present
-        schema = self._maps.get(resource)
-        if schema is None:
-            schema = self._maps[resource] = self._own_maps(resource)
-        patch = drift.without_foreign_entries(schema, wanted, present)
+        maps = self._maps.get(resource)
+        if maps is None:
+            maps = self._maps[resource] = self._own_maps(resource)
+        patch = drift.without_foreign_entries(maps, wanted, present)
         if not patch:
             return present
         metadata = present["metadata"]
@@ -102,7 +101,7 @@ class Children:
         """Every map in the spec of one of our own kinds."""
         for runner in self._manager.runners:
             if runner.controller.kind.resource == resource:
-                return _maps(runner.controller.kind)
+                return {"properties": {"spec": schema.maps(runner.controller.kind.spec)}}
         return {}
 
     def changed(self, resource: kinds.Resource, new: Object | None, old: Object | None) -> set[Key]:
@@ -186,12 +185,6 @@ def _controller(item: Object) -> Object:
 def _group(reference: Object) -> str:
     group: str = reference["apiVersion"].rpartition("/")[0]
     return group
-
-
-@functools.cache
-def _maps(kind: kinds.Kind) -> Object:
-    # Several controllers own the same kind, and a whole schema is made for it.
-    return drift.maps(kinds.object_schema(kind))
 
 
 def _names(patch: Object) -> list[str]:

@@ -119,17 +119,6 @@ def foreign_keys(wanted: Any, actual: Any) -> list[str]:
     return sorted((actual or {}).keys() - (wanted or {}).keys())
 
 
-def maps(schema: dict[str, Any]) -> dict[str, Any]:
-    """The part of an OpenAPI schema that leads to maps; empty where there is none."""
-    out: dict[str, Any] = {}
-    entries = schema.get("additionalProperties")
-    if isinstance(entries, dict):
-        out["additionalProperties"] = maps(entries)
-    if found := {name: below for name, one in schema.get("properties", {}).items() if (below := maps(one))}:
-        out["properties"] = found
-    return out
-
-
 def without_foreign_entries(schema: dict[str, Any], wanted: Any, actual: Any) -> dict[str, Any]:
     """The merge patch that takes out of every map in ``actual`` that ``wanted`` speaks of what ``wanted`` has not;
     empty where there is nothing. ``schema`` (OpenAPI) tells maps from structs."""
