@@ -105,6 +105,12 @@ def delete(cloud: Cloud, server: Any) -> None:
     compute = cloud.connection.compute
     compute.delete_server(server.id)
     compute.wait_for_delete(server, wait=SERVER_SECONDS)
+    # DELETED is said a moment before the host counts as empty.
+    for _ in range(40):
+        if compute.find_server(server.id, ignore_missing=True) is None:
+            return
+        time.sleep(0.25)
+    pytest.fail(f"server {server.name} is DELETED and still there")
 
 
 def of_the_first_cell(cloud: Cloud) -> dict[str, Any]:
