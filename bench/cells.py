@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import collections
 import json
 import time
 from collections.abc import Callable, Iterable
@@ -43,14 +42,13 @@ def is_current(item: Object, condition: str) -> bool:
 
 def requests(log: Path, since: int) -> int:
     """Requests of the operator in the audit log from a place on; the begin of a watch is none."""
-    found: collections.Counter[str] = collections.Counter()
     with log.open("rb") as lines:
         lines.seek(since)
-        for line in lines:
-            event = json.loads(line)
-            if event["verb"] != "watch" and event["stage"] == "ResponseComplete":
-                found[event.get("userAgent", "")] += 1
-    return found[AGENT]
+        events = map(json.loads, lines)
+        return sum(
+            one["verb"] != "watch" and one["stage"] == "ResponseComplete" and one.get("userAgent") == AGENT
+            for one in events
+        )
 
 
 class Bench:

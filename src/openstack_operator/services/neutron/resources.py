@@ -114,7 +114,9 @@ def db_sync_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> wo
     return _pod(instance, spec, sources, "db-sync", container)
 
 
-def _daemon(program: str, memory: str, probe: Mapping[str, Any] | None = None, cpu: str = "10m") -> workloads.Container:
+def _daemon(
+    program: str, memory: str, probe: Mapping[str, Any] | None = None, cpu: str = workloads.CPU_MINOR
+) -> workloads.Container:
     return workloads.Container(
         name=program,
         command=(program, f"--config-file={config.MERGED}/{CONF}"),

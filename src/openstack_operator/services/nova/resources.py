@@ -107,6 +107,26 @@ def hosts_told(job: Object) -> dict[str, str]:
 def _mapping_pod(
     instance: str, spec: NovaSpec, sources: config.Sources, component: str, plan: str, hosts: Mapping[str, str]
 ) -> workloads.Pod:
+    container = workloads.Container(
+        name=component,
+        # Neither names of cells nor of hosts have a slash.
+        command=(*_PROGRAM, plan, *(f"{hosts[host]}/{host}" for host in sorted(hosts))),
+        cpu=workloads.CPU_AWAITED,
+        # Nothing here waits for the network in more than one thread; the process forks.
+        env={"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true", "XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
+    )
+    return _job_pod(instance, spec, sources, component, container)
+
+
+def _job_pod(
+    instance: str,
+    spec: NovaSpec,
+    sources: config.Sources,
+    component: str,
+    container: workloads.Container,
+    hash_extra: str = "",
+) -> workloads.Pod:
+    """The pod of a Job of the Nova: a program beside its packages, for all cells."""
     return workloads.Pod(
         service=SERVICE,
         instance=instance,
@@ -115,16 +135,8 @@ def _mapping_pod(
         image=image(spec, "nova-conductor"),
         user=UID,
         sources=sources,
-        containers=(
-            workloads.Container(
-                name=component,
-                # Neither names of cells nor of hosts have a slash.
-                command=(*_PROGRAM, plan, *(f"{hosts[host]}/{host}" for host in sorted(hosts))),
-                cpu=workloads.CPU_AWAITED,
-                # Nothing here waits for the network in more than one thread; the process forks.
-                env={"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true", "XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
-            ),
-        ),
+        containers=(container,),
+        hash_extra=hash_extra,
     )
 
 
@@ -139,23 +151,12 @@ def removal_pod(
     instance: str, spec: NovaSpec, sources: config.Sources, cell: str, mode: str, own_hosts: Iterable[str]
 ) -> workloads.Pod:
     """The Job that looks what is in a cell, or takes it out of Nova (``files.REMOVAL_SCRIPT``)."""
-    script = f"{config.SCRIPTS}/{files.REMOVAL_NAME}"
-    return workloads.Pod(
-        service=SERVICE,
-        instance=instance,
-        component=removal_component(cell),
-        owner_kind=kinds.NOVA.kind,
-        image=image(spec, "nova-conductor"),
-        user=UID,
-        sources=sources,
-        containers=(
-            workloads.Container(
-                name="remove",
-                command=("python3", script, CONF, cell, mode, *own_hosts),
-                env={"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true", "XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
-            ),
-        ),
+    container = workloads.Container(
+        name="remove",
+        command=("python3", f"{config.SCRIPTS}/{files.REMOVAL_NAME}", CONF, cell, mode, *own_hosts),
+        env={"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true", "XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
     )
+    return _job_pod(instance, spec, sources, removal_component(cell), container)
 
 
 UPGRADE_CHECK = "upgrade-check"
@@ -165,25 +166,14 @@ def upgrade_check_pod(
     instance: str, spec: NovaSpec, sources: config.Sources, registered_cells: Mapping[str, str]
 ) -> workloads.Pod:
     """The Job that runs `nova-status upgrade check`, once for each set of cells."""
-    return workloads.Pod(
-        service=SERVICE,
-        instance=instance,
-        component=UPGRADE_CHECK,
-        owner_kind=kinds.NOVA.kind,
-        image=image(spec, "nova-conductor"),
-        user=UID,
-        sources=sources,
-        containers=(
-            workloads.Container(
-                name=UPGRADE_CHECK,
-                command=("python3", f"{config.SCRIPTS}/{files.UPGRADE_CHECK_NAME}", CONF),
-                env={"XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
-                # Whoever else wants the processor has it first.
-                cpu="1m",
-            ),
-        ),
-        hash_extra=cells_hash(registered_cells),
+    container = workloads.Container(
+        name=UPGRADE_CHECK,
+        command=("python3", f"{config.SCRIPTS}/{files.UPGRADE_CHECK_NAME}", CONF),
+        env={"XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
+        # Whoever else wants the processor has it first.
+        cpu="1m",
     )
+    return _job_pod(instance, spec, sources, UPGRADE_CHECK, container, cells_hash(registered_cells))
 
 
 def process(spec: NovaSpec, facts: Mapping[str, Any], messaging_secret: str) -> dict[str, Any]:
