@@ -68,6 +68,21 @@ class Cloud:
                 self.cluster.until_available(item["kind"].lower() + "s", name, self.namespace)
         self.until_ready()
 
+    def until_all_is_told(self, seconds: float = READY_SECONDS) -> None:
+        """Ready, and no condition of any object is Unknown: what Ready does not wait for, such as Nova's upgrade check
+        a while after a change, has had its Job too."""
+        self.until_ready()
+
+        def is_told(item: Object | None) -> bool:
+            found = (item or {}).get("status", {}).get("conditions", [])
+            return all(one["status"] != "Unknown" for one in found)
+
+        for item in self.cluster.ours(self.namespace):
+            if not is_told(item):
+                resource = f"{item['kind'].lower()}.{item['apiVersion'].partition('/')[0]}"
+                name = item["metadata"]["name"]
+                self.cluster.until(resource, name, self.namespace, is_told, "without an Unknown condition", seconds)
+
     def until_stalled(self, *texts: str, seconds: float = 60) -> Object:
         """Waits for Stalled, with all of the texts in its message."""
 

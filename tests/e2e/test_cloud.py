@@ -165,12 +165,32 @@ class Guest:
         outside = network.find_network(first_vm.PUBLIC)
         self.floating = network.create_ip(floating_network_id=outside.id, port_id=self.port.id)
         self.address: str = self.floating.floating_ip_address
-        until(lambda: first_vm.answers(self.address), f"an answer from {self.address}\n{self.console()}", BOOT_SECONDS)
+        try:
+            until(lambda: first_vm.answers(self.address), f"an answer from {self.address}", BOOT_SECONDS)
+        except AssertionError as problem:
+            problem.add_note(self.told())
+            raise
 
     def open(self, protocol: str, port: int | None) -> Any:
         return self.connection.network.create_security_group_rule(
             security_group_id=self.group.id, direction="ingress", ethertype="IPv4", protocol=protocol,
             port_range_min=port, port_range_max=port,
+        )  # fmt: skip
+
+    def told(self) -> str:
+        """What a person would look at who cannot reach it: its console's end, its ports, and the way to its address."""
+        network = self.connection.network
+        ports = [port.to_dict() for port in network.ports(device_id=self.server.id)]
+        way = subprocess.run(["ip", "neigh", "show", self.address], check=False, capture_output=True, text=True)
+        bindings = self.cloud.cluster.kubectl(
+            "exec", "-n", self.cloud.namespace, "ovn-sb-0", "--", "ovn-sbctl", "--db=unix:/run/ovn/sb.sock",
+            "--no-leader-only", "show",
+        )  # fmt: skip
+        return "\n".join(
+            [
+                f"console of {self.server.id}:", self.console()[-3000:], "ports:", *(str(port) for port in ports),
+                f"floating address: {network.get_ip(self.floating.id).to_dict()}", f"neighbour: {way.stdout}", bindings,
+            ]
         )  # fmt: skip
 
     def console(self) -> str:

@@ -112,6 +112,7 @@ def _until_as_before(cloud: Cloud, item: Object) -> Object:
 @pytest.mark.parametrize("kind", [*EDITS, "DaemonSet", "Nova", "NovaCell", "NovaCompute", "Neutron", "OVNNetwork"])
 def test_a_label_changed_by_hand_is_repaired_and_nothing_else_is_touched(cloud: Cloud, kind: str) -> None:
     """On the whole cloud: nothing restarts for it."""
+    cloud.until_all_is_told()
     item, before = _first(cloud, kind), _versions(cloud)
     cloud.cluster.patch(_resource(kind), item["metadata"]["name"], cloud.namespace, LABEL)
     _until_as_before(cloud, item)

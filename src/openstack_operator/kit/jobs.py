@@ -38,7 +38,7 @@ async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str, *, inputs: wo
     name = job_name(scope, inputs or pod, task)
     for other in scope.children(kinds.JOB):
         metadata = other["metadata"]
-        if metadata["labels"].get("app.kubernetes.io/component") == pod.component and metadata["name"] != name:
+        if metadata["labels"].get(labels.COMPONENT) == pod.component and metadata["name"] != name:
             await scope.delete(kinds.JOB, metadata["name"])
     present = scope.get(kinds.JOB, name)
     if present is None:

@@ -7,6 +7,7 @@ from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.kinds import Resource
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
+COMPONENT = "app.kubernetes.io/component"
 OPERATOR = "openstack-operator"
 OWNER_KIND = f"{DOMAIN}/owner-kind"
 OWNER_NAME = f"{DOMAIN}/owner-name"
@@ -47,7 +48,7 @@ def common(service: str, instance: str, component: str = "") -> dict[str, str]:
         "app.kubernetes.io/part-of": "openstack",
     }
     if component:
-        labels["app.kubernetes.io/component"] = component
+        labels[COMPONENT] = component
     return labels
 
 
@@ -56,7 +57,7 @@ def selector(service: str, instance: str, component: str) -> dict[str, str]:
     return {
         "app.kubernetes.io/name": service,
         "app.kubernetes.io/instance": instance,
-        "app.kubernetes.io/component": component,
+        COMPONENT: component,
     }
 
 

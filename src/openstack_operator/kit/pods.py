@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from openstack_operator.kit import labels
-from openstack_operator.runtime import kinds
+from openstack_operator.runtime import conditions, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope, Watch
 from openstack_operator.runtime.informer import Key
@@ -63,6 +63,11 @@ def problem(pod: Object) -> tuple[int, str]:
     if not_ready and status.get("phase") == "Running":
         return 2, f"container {not_ready[-1]} is not ready yet"
     return 9, ""
+
+
+def is_ready(pod: Object) -> bool:
+    """Whether it serves, and is not on its way out."""
+    return "deletionTimestamp" not in pod["metadata"] and conditions.is_true(pod, conditions.READY)
 
 
 def without_password(text: str) -> str:

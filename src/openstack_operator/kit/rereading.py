@@ -22,7 +22,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import config, labels, verified
+from openstack_operator.kit import config, labels, pods, verified
 from openstack_operator.runtime import drift, errors, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope
@@ -149,13 +149,13 @@ async def ensure(scope: Scope[Any], resource: Resource, item: Object, sources: c
         verified.is_current(scope, f"{TOLD} {resource.kind} {name}", f"{sources.mutable_digest} {said(sources)}")
         return ""
     template = item["spec"]["template"]["metadata"].get("annotations", {})
-    pods = [pod for pod in scope.items(kinds.POD) if _is_due(pod, item)]
-    due = [pod for pod in pods if _digest(pod) != sources.mutable_digest]
+    serving = [pod for pod in scope.items(kinds.POD) if _is_due(pod, item)]
+    due = [pod for pod in serving if _digest(pod) != sources.mutable_digest]
     if due:
         await _bring(scope, due, sources, container)
-    if template.get(config.MUTABLE_HASH, "") == sources.mutable_digest or not pods:
+    if template.get(config.MUTABLE_HASH, "") == sources.mutable_digest or not serving:
         return ""
-    return f"without a restart {len(pods)} pod{'' if len(pods) == 1 else 's'} read again: {said(sources)}"
+    return f"without a restart {len(serving)} pod{'' if len(serving) == 1 else 's'} read again: {said(sources)}"
 
 
 def said(sources: config.Sources) -> str:
@@ -175,15 +175,12 @@ def _is_due(pod: Object, item: Object) -> bool:
     template = item["spec"]["template"]["metadata"].get("annotations", {})
     return (
         labels.matches(metadata.get("labels", {}), item["spec"]["selector"]["matchLabels"])
-        and "deletionTimestamp" not in metadata
         and metadata.get("annotations", {}).get(config.HASH) == template.get(config.HASH)
-        and any(
-            one["type"] == "Ready" and one["status"] == "True" for one in pod.get("status", {}).get("conditions", ())
-        )
+        and pods.is_ready(pod)
     )
 
 
-async def _bring(scope: Scope[Any], pods: list[Object], sources: config.Sources, container: str) -> None:
+async def _bring(scope: Scope[Any], due: list[Object], sources: config.Sources, container: str) -> None:
     content = json.dumps(dict(sources.merged)).encode()
     few = asyncio.Semaphore(PODS_AT_ONCE)
 
@@ -191,8 +188,8 @@ async def _bring(scope: Scope[Any], pods: list[Object], sources: config.Sources,
         async with few:
             return await _exec(scope, pod["metadata"]["name"], container, sources.mutable_digest, content)
 
-    outcomes = await asyncio.gather(*(one(pod) for pod in pods))
-    found: Mapping[str, tuple[str, str]] = dict(zip((pod["metadata"]["name"] for pod in pods), outcomes, strict=True))
+    outcomes = await asyncio.gather(*(one(pod) for pod in due))
+    found: Mapping[str, tuple[str, str]] = dict(zip((pod["metadata"]["name"] for pod in due), outcomes, strict=True))
     reread = sorted(name for name, (word, _) in found.items() if word == "reread")
     if reread:
         await scope.event("Normal", REREAD, f"{said(sources)}: read again without a restart in {', '.join(reread)}")

@@ -1,13 +1,14 @@
-"""Watches that follow references: a change of an object wakes those that name it in their spec."""
+"""Watches that controllers share: of objects that a spec names, and of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from openstack_operator.runtime import conditions, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Watch
-from openstack_operator.runtime.informer import Key
+from openstack_operator.runtime.informer import Key, key_of
 from openstack_operator.runtime.kinds import Resource
 
 
@@ -33,3 +34,18 @@ def every(target: Resource, source: Resource) -> Watch:
             yield namespace, asker["metadata"]["name"]
 
     return Watch(target, keys)
+
+
+def nodes(keys: Callable[[Object, Any], Iterable[Key]]) -> Watch:
+    """Nodes that come, go, turn Ready or not, get other labels or other addresses. Heartbeats wake nobody."""
+    return Watch(kinds.NODE, keys, _shape_of_node)
+
+
+def nodes_for_all(source: Resource) -> Watch:
+    """``nodes`` for all objects of ``source``, wherever they are."""
+    return nodes(lambda _, manager: [key_of(item) for item in manager.informer(source).items()])
+
+
+def _shape_of_node(node: Object) -> Any:
+    status = node.get("status", {})
+    return node["metadata"].get("labels"), conditions.is_true(node, conditions.READY), status.get("addresses")

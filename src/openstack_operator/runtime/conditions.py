@@ -122,6 +122,12 @@ def find(item: dict[str, Any] | None, name: str) -> dict[str, Any] | None:
     return next((condition for condition in found if condition["type"] == name), None)
 
 
+def is_true(item: dict[str, Any] | None, name: str) -> bool:
+    """Whether a condition of a cached object, of Kubernetes or ours, is True."""
+    condition = find(item, name)
+    return condition is not None and condition["status"] == "True"
+
+
 def is_ready(item: dict[str, Any] | None) -> bool:
     """Whether an object of ours is Ready for the generation that stands in its spec."""
     condition = find(item, READY)

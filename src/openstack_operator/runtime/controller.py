@@ -28,10 +28,15 @@ S = TypeVar("S", bound=Model)
 
 @dataclasses.dataclass(frozen=True)
 class Watch:
-    """Changes of ``resource`` that wake objects of the controller: ``keys(object, manager)`` names them."""
+    """Changes of ``resource`` that wake objects of the controller: ``keys(object, manager)`` names them.
+
+    ``relevant(object)`` is for objects that change often in what nobody asks for: a change in which it stays equal
+    wakes nobody.
+    """
 
     resource: kinds.Resource
     keys: Callable[[Object, Manager], Iterable[Key]]
+    relevant: Callable[[Object], Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -89,6 +89,9 @@ class Runner(Generic[S]):
 
     def _on_watched(self, watch: Watch) -> Callable[[Object | None, Object | None], None]:
         def handle(new: Object | None, old: Object | None) -> None:
+            of = watch.relevant
+            if of is not None and new is not None and old is not None and of(new) == of(old):
+                return
             for item in (new, old):
                 if item is not None:
                     self._wake(watch, item)

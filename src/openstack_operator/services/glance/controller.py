@@ -94,12 +94,12 @@ CONTROLLER = Controller(
     ),
     watches=(
         pods.watch(kinds.GLANCE.kind),
+        watches.nodes_for_all(kinds.GLANCE),
         storage.watch(kinds.GLANCE),
         storage.watch_claims(kinds.GLANCE),
         watches.referenced(kinds.KEYSTONE, kinds.GLANCE, "keystoneRef"),
         watches.referenced(kinds.MARIADB, kinds.GLANCE, "databaseRef"),
         watches.referenced(kinds.MEMCACHED, kinds.GLANCE, "memcachedRef"),
     ),
-    reads=(built_in.NODE,),
     finalize=API.finalize,
 )

@@ -139,9 +139,9 @@ CONTROLLER = Controller(
     ),
     watches=(
         pods.watch(kinds.KEYSTONE.kind),
+        watches.nodes_for_all(kinds.KEYSTONE),
         watches.referenced(kinds.MARIADB, kinds.KEYSTONE, "databaseRef"),
         watches.referenced(kinds.MEMCACHED, kinds.KEYSTONE, "memcachedRef"),
     ),
-    reads=(built_in.NODE,),
     finalize=API.drop_database,
 )

@@ -168,13 +168,13 @@ CONTROLLER = Controller(
     ),
     watches=(
         pods.watch(kinds.NEUTRON.kind),
+        watches.nodes_for_all(kinds.NEUTRON),
         watches.referenced(kinds.KEYSTONE, kinds.NEUTRON, "keystoneRef"),
         watches.referenced(kinds.MARIADB, kinds.NEUTRON, "databaseRef"),
         watches.referenced(kinds.RABBITMQ, kinds.NEUTRON, "messagingRef"),
         watches.referenced(kinds.MEMCACHED, kinds.NEUTRON, "memcachedRef"),
         watches.referenced(kinds.OVN_NETWORK, kinds.NEUTRON, "ovnRef"),
     ),
-    reads=(built_in.NODE,),
     rules=rereading.RULES,
     finalize=finalize,
 )

@@ -102,7 +102,7 @@ def _hosts_with_pods(scope: Scope[NovaSpec]) -> set[str]:
 def host_of(pod: Object) -> str:
     """The host for which a pod is nova-compute; empty for all other pods."""
     tags = pod["metadata"].get("labels", {})
-    if (tags.get(labels.OWNER_KIND), tags.get(hosts.COMPONENT)) != (kinds.NOVA_COMPUTE.kind, COMPONENT):
+    if (tags.get(labels.OWNER_KIND), tags.get(labels.COMPONENT)) != (kinds.NOVA_COMPUTE.kind, COMPONENT):
         return ""
     # One that keeps its servers in memory is in a Deployment, and a host by its own name.
     is_fake = any(owner["kind"] == "ReplicaSet" for owner in pod["metadata"].get("ownerReferences", []))

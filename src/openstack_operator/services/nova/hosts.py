@@ -19,15 +19,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from openstack_operator.kit import jobs, kinds, labels, names
-from openstack_operator.runtime import apply, errors
+from openstack_operator.runtime import errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope
-from openstack_operator.runtime.informer import Key
+from openstack_operator.runtime.informer import Key, key_of
 from openstack_operator.services.nova import children, resources
 from openstack_operator.services.nova.types import NovaSpec
-
-COMPONENT = "app.kubernetes.io/component"
 
 
 def expected(
@@ -99,7 +97,8 @@ def told(found: Iterable[Object]) -> dict[str, str]:
     ours = [
         job
         for job in found
-        if job["metadata"]["labels"].get(COMPONENT) in resources.MAPPING and job.get("status", {}).get("succeeded")
+        if job["metadata"]["labels"].get(labels.COMPONENT) in resources.MAPPING
+        and job.get("status", {}).get("succeeded")
     ]
     # Of two of the same second the one for hosts alone is the newer: it runs after the other only.
     newest = max(ours, key=lambda job: (job["metadata"]["creationTimestamp"], _is_for_hosts(job)), default=None)
@@ -107,7 +106,7 @@ def told(found: Iterable[Object]) -> dict[str, str]:
 
 
 def _is_for_hosts(job: Object) -> bool:
-    return bool(job["metadata"]["labels"].get(COMPONENT) == resources.HOSTS)
+    return bool(job["metadata"]["labels"].get(labels.COMPONENT) == resources.HOSTS)
 
 
 def with_the_cells(scope: Scope[NovaSpec]) -> dict[str, str]:
@@ -151,18 +150,12 @@ async def map_again(scope: Scope[NovaSpec], forgotten: Iterable[str]) -> None:
 
 
 def novas_of_node(node: Object, manager: Any) -> Iterator[Key]:
-    """Novas that ask for a node and have not told their Nova of it. For ``Watch``: most changes of nodes are others."""
-    name, tags = node["metadata"]["name"], node["metadata"].get("labels", {})
+    """Novas that ask for a node. For ``watches.nodes``, which also brings what a node was before."""
+    tags = node["metadata"].get("labels", {})
     for nova in manager.informer(kinds.NOVA).items():
-        metadata = nova["metadata"]
-        asking = {
-            cell
-            for cell, template in nova["spec"].get("cellTemplates", {}).items()
+        if any(
+            compute.get("driver") != "Fake" and labels.matches(tags, compute.get("nodeSelector", {}))
+            for template in nova["spec"].get("cellTemplates", {}).values()
             for compute in template.get("computes", {}).values()
-            if compute.get("driver") != "Fake" and labels.matches(tags, compute.get("nodeSelector", {}))
-        }
-        if asking:
-            own = manager.informer(built_in.JOB).items(metadata["namespace"])
-            known = told(job for job in own if apply.controller_uid(job) == metadata["uid"])
-            if asking - {known.get(name)}:
-                yield metadata["namespace"], metadata["name"]
+        ):
+            yield key_of(nova)

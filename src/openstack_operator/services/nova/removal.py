@@ -181,7 +181,7 @@ async def _run(scope: Scope[NovaSpec], cell: str, mode: str, *own_hosts: str) ->
             raise errors.Waiting("CellInUse", _in_use(cell, found), retry_after=LOOK_AGAIN_SECONDS)
     # What it found has changed since, or its pod is gone and nobody knows what it found.
     for job in scope.children(built_in.JOB):
-        if job["metadata"]["labels"].get("app.kubernetes.io/component") == pod.component:
+        if job["metadata"]["labels"].get(labels.COMPONENT) == pod.component:
             await scope.delete(built_in.JOB, job["metadata"]["name"])
     raise errors.Waiting("JobRunning", f"cell {cell}: looks again for what is in it")
 
@@ -226,7 +226,7 @@ async def _prune_jobs(scope: Scope[NovaSpec]) -> None:
     """A cell that comes back and goes again is looked at again."""
     wanted = {resources.removal_component(cell) for cell in leaving(scope)}
     for job in scope.children(built_in.JOB):
-        component = job["metadata"]["labels"].get("app.kubernetes.io/component", "")
+        component = job["metadata"]["labels"].get(labels.COMPONENT, "")
         if component.startswith(resources.REMOVAL_PREFIX) and component not in wanted:
             await scope.delete(built_in.JOB, job["metadata"]["name"])
 

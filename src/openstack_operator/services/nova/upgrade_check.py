@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 import json
 
-from openstack_operator.kit import config, jobs, levels, names, verified
+from openstack_operator.kit import config, jobs, labels, levels, names, verified
 from openstack_operator.runtime import conditions, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.conditions import Outcome
@@ -33,7 +33,7 @@ VERDICTS = ("Success", "Warning", "Failure")
 async def observe(scope: Scope[NovaSpec]) -> Outcome | None:
     """Nova's own upgrade check finds nothing that must be mended before an upgrade. Ready does not wait for it."""
     has_run = any(
-        job["metadata"]["labels"].get("app.kubernetes.io/component") == resources.UPGRADE_CHECK
+        job["metadata"]["labels"].get(labels.COMPONENT) == resources.UPGRADE_CHECK
         for job in scope.children(built_in.JOB)
     )
     if not has_run:

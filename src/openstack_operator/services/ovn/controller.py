@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from openstack_operator.kit import kinds, labels, pods, storage, verified, workloads
+from openstack_operator.kit import kinds, labels, pods, storage, verified, watches, workloads
 from openstack_operator.runtime import errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
-from openstack_operator.runtime.controller import Controller, Scope, Step, Watch
-from openstack_operator.runtime.informer import Key
+from openstack_operator.runtime.controller import Controller, Scope, Step
 from openstack_operator.services.ovn import config, resources, southbound
 from openstack_operator.services.ovn.types import KIND, OVNNetworkSpec
 
@@ -161,11 +160,6 @@ def _chassis_containers(scope: Scope[OVNNetworkSpec]) -> list[str]:
     )
 
 
-def _all(_: Object, manager: Any) -> Iterable[Key]:
-    for item in manager.informer(kinds.OVN_NETWORK).items():
-        yield item["metadata"]["namespace"], item["metadata"]["name"]
-
-
 CONTROLLER = Controller(
     kind=KIND,
     steps=(
@@ -187,11 +181,11 @@ CONTROLLER = Controller(
         built_in.DAEMONSET,
         built_in.PDB,
     ),
-    # Labels of nodes decide which of them are gateways.
     watches=(
         pods.watch(kinds.OVN_NETWORK.kind),
         storage.watch(kinds.OVN_NETWORK),
         storage.watch_claims(kinds.OVN_NETWORK),
-        Watch(built_in.NODE, _all),
+        # Labels decide which of them are gateways.
+        watches.nodes_for_all(kinds.OVN_NETWORK),
     ),
 )

@@ -66,10 +66,10 @@ CONTROLLER = Controller(
     ),
     watches=(
         pods.watch(kinds.PLACEMENT.kind),
+        watches.nodes_for_all(kinds.PLACEMENT),
         watches.referenced(kinds.KEYSTONE, kinds.PLACEMENT, "keystoneRef"),
         watches.referenced(kinds.MARIADB, kinds.PLACEMENT, "databaseRef"),
         watches.referenced(kinds.MEMCACHED, kinds.PLACEMENT, "memcachedRef"),
     ),
-    reads=(built_in.NODE,),
     finalize=API.finalize,
 )

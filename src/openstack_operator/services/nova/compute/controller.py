@@ -131,11 +131,6 @@ async def ensure_compute(scope: Scope[NovaComputeSpec]) -> str | None:
     return "; ".join(filter(None, (runs, told))) or None
 
 
-def _of_node(_: Object, manager: Manager) -> Iterable[Key]:
-    """Every NovaCompute: the labels may be others now."""
-    return map(key_of, manager.informer(kinds.NOVA_COMPUTE).items())
-
-
 def _rivals(item: Object, manager: Manager) -> Iterable[Key]:
     """Those that wait for a node; all where the labels that one asks for may be new."""
     is_new = item.get("status", {}).get("observedGeneration") != item["metadata"]["generation"]
@@ -187,7 +182,7 @@ async def finalize(scope: Scope[NovaComputeSpec]) -> None:
 
 def _is_clean(scope: Scope[NovaComputeSpec], pod: Object) -> bool:
     cleanup = labels.selector(children.SERVICE, scope.name, "cleanup")
-    return labels.matches(pod["metadata"].get("labels", {}), cleanup) and _is_ready(pod)
+    return labels.matches(pod["metadata"].get("labels", {}), cleanup) and pods.is_ready(pod)
 
 
 def _reachable(scope: Scope[NovaComputeSpec]) -> set[str]:
@@ -196,9 +191,7 @@ def _reachable(scope: Scope[NovaComputeSpec]) -> set[str]:
         node["metadata"]["name"]
         for node in scope.manager.informer(built_in.NODE).items()
         if labels.matches(node["metadata"].get("labels", {}), dict(scope.spec.node_selector))
-        and any(
-            one["type"] == "Ready" and one["status"] == "True" for one in node.get("status", {}).get("conditions", [])
-        )
+        and conditions.is_true(node, conditions.READY)
     }
 
 
@@ -206,17 +199,11 @@ def _hosts(scope: Scope[NovaComputeSpec], selector: dict[str, str]) -> list[dict
     """Nodes with a ready nova-compute, as status has them."""
     found = {}
     for pod in scope.items(built_in.POD):
-        if not labels.matches(pod["metadata"].get("labels", {}), selector) or not _is_ready(pod):
+        if not labels.matches(pod["metadata"].get("labels", {}), selector) or not pods.is_ready(pod):
             continue
         node = pod["spec"]["nodeName"]
         found[node] = {"name": node} | _virt(pod)
     return [found[name] for name in sorted(found)]
-
-
-def _is_ready(pod: Object) -> bool:
-    return "deletionTimestamp" not in pod["metadata"] and any(
-        one["type"] == "Ready" and one["status"] == "True" for one in pod.get("status", {}).get("conditions", [])
-    )
 
 
 def _virt(pod: Object) -> dict[str, str]:
@@ -241,12 +228,11 @@ CONTROLLER = Controller(
         Step("ComputeReady", ensure_compute, needs=("NodesReady", "ConfigReady", "DependenciesReady")),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DAEMONSET, built_in.DEPLOYMENT),
-    reads=(built_in.NODE,),
     rules=rereading.RULES,
     finalize=finalize,
     watches=(
         pods.watch(kinds.NOVA_COMPUTE.kind),
-        Watch(built_in.NODE, _of_node),
+        watches.nodes_for_all(kinds.NOVA_COMPUTE),
         Watch(kinds.NOVA_COMPUTE, _rivals),
         connections.watch(kinds.NOVA_COMPUTE),
         watches.referenced(kinds.NOVA_CONDUCTOR, kinds.NOVA_COMPUTE, "conductorRef"),

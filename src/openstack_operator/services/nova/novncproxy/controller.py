@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import api_service, config, kinds, levels, pods
+from openstack_operator.kit import api_service, config, kinds, levels, pods, watches
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
 from openstack_operator.services.nova import connections
@@ -41,6 +41,9 @@ CONTROLLER = Controller(
         Step("DeploymentReady", PROXY.ensure_deployment, needs=("ConfigReady",)),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.DEPLOYMENT, built_in.PDB),
-    watches=(pods.watch(kinds.NOVA_NOVNCPROXY.kind), connections.watch(kinds.NOVA_NOVNCPROXY)),
-    reads=(built_in.NODE,),
+    watches=(
+        pods.watch(kinds.NOVA_NOVNCPROXY.kind),
+        connections.watch(kinds.NOVA_NOVNCPROXY),
+        watches.nodes_for_all(kinds.NOVA_NOVNCPROXY),
+    ),
 )
