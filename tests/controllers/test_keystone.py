@@ -646,6 +646,22 @@ async def test_a_node_port_is_published_with_the_first_nodes_address(world: Any)
     assert item["status"]["internalUrl"] == f"http://keystone-api.{world.namespace}.svc:5000/v3"
 
 
+async def test_a_node_that_comes_is_looked_at_by_what_waits_for_its_address(world: Any) -> None:
+    name = f"first.{world.namespace}"
+    async with world.operator("keystone"):
+        await world.create(ours.KEYSTONE, "keystone", {"publicEndpoint": {"type": "NodePort"}})
+        await world.until_condition(ours.KEYSTONE, "keystone", "EndpointsReady", "False", "NoNode")
+        await world.api.create(kinds.NODE, {"metadata": {"name": name}})
+        try:
+            addresses = [{"type": "Hostname", "address": "first"}, {"type": "InternalIP", "address": "192.0.2.9"}]
+            await world.patch(kinds.NODE, name, {"status": {"addresses": addresses}}, "status")
+            item = await world.until_condition(ours.KEYSTONE, "keystone", "EndpointsReady")
+        finally:
+            await world.api.delete(kinds.NODE, name, None)
+    port = (await world.get(kinds.SERVICE, "keystone-public"))["spec"]["ports"][0]["nodePort"]
+    assert item["status"]["publicUrl"] == f"http://192.0.2.9:{port}/v3"
+
+
 async def test_a_load_balancer_is_waited_for_and_the_urls_follow_a_change_of_type(world: Any) -> None:
     async with world.operator("keystone"):
         await world.create(ours.KEYSTONE, "keystone", {"publicEndpoint": {"type": "LoadBalancer"}})

@@ -155,8 +155,8 @@ def test_the_docstring_of_a_field_names_its_effect_and_a_named_option_is_the_one
     for part in path[:-1]:
         field = next(one for one in model.model_fields.values() if one.alias == part)
         model = type(field.default)
-    field = next(one for one in model.model_fields.values() if one.alias == path[-1])
-    text = " ".join((field.description or "").split())
+    name = next(name for name, one in model.model_fields.items() if one.alias == path[-1])
+    text = " ".join(model.described(name).split())
     assert text
     rendered = build(spec.model_validate(changed(path, default)))
     if build is keystone_products:

@@ -293,6 +293,32 @@ async def test_what_waits_is_woken_by_a_watch(world: Any) -> None:
         await world.until_ready()
 
 
+async def test_a_watch_that_says_what_is_relevant_is_woken_by_nothing_else(world: Any) -> None:
+    asked: list[str] = []
+
+    async def ensure(scope: toy.Scope) -> None:
+        service = scope.get(kinds.SERVICE, "beats")
+        if service is None or service["spec"]["ports"][0]["port"] != 2:
+            raise errors.Waiting("NoPort", "Service beats does not listen at 2")
+
+    def keys(item: Any, manager: Any) -> list[Any]:
+        asked.append(item["metadata"].get("annotations", {}).get("beat", ""))
+        return [(item["metadata"]["namespace"], "one")]
+
+    watch = controller.Watch(kinds.SERVICE, keys, relevant=lambda item: item["spec"]["ports"][0]["port"])
+    async with world.operator(toy.toys(steps=(controller.Step("ServiceReady", ensure),), watches=(watch,))):
+        await world.create()
+        metadata = {"name": "beats", "namespace": world.namespace, "annotations": {"beat": "0"}}
+        await world.api.create(kinds.SERVICE, {"metadata": metadata, "spec": {"ports": [{"port": 1}]}})
+        await world.until_ready(status="False", reason="NoPort")
+        for number in range(1, 4):
+            await world.patch(kinds.SERVICE, "beats", {"metadata": {"annotations": {"beat": str(number)}}})
+        await world.patch(kinds.SERVICE, "beats", {"spec": {"ports": [{"port": 2}]}})
+        await world.until_ready()
+    # Of the last change both sides; of the heartbeats nothing.
+    assert asked == ["0", "3", "3"]
+
+
 async def test_what_waits_with_a_delay_is_looked_at_again_without_an_event(world: Any) -> None:
     looks = []
 

@@ -6,11 +6,15 @@ Registered by ``main``.
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
+
+AUTHORITIES = "SSL_CERT_FILE"
+"""Where OpenSSL finds the authorities that it trusts by default."""
 
 
 def status(
@@ -39,6 +43,8 @@ def status(
       3  something is not, or there is no cloud or no operator
       1  it could not be found out: no cluster, no answer, no permission
     """
+    if not watch:
+        answer_soon()
     from openstack_operator.cli import status as picture
 
     if output not in ("tree", "json"):
@@ -50,6 +56,21 @@ def status(
     raise typer.Exit(
         picture.run(cluster(kubeconfig), namespace, as_json=output == "json", everything=everything),
     )
+
+
+def answer_soon() -> None:
+    """Leaves out what an answer does not need. To be called before anything is loaded."""
+    # The process ends with its answer: looking for garbage would take an eighth of its time and find little.
+    gc.disable()
+    # aiohttp loads the system's authorities when it is imported, for connections that name none: 40 ms. Ours do.
+    named = os.environ.get(AUTHORITIES)
+    os.environ[AUTHORITIES] = os.devnull
+    try:
+        import aiohttp  # noqa: F401
+    finally:
+        del os.environ[AUTHORITIES]
+        if named is not None:
+            os.environ[AUTHORITIES] = named
 
 
 def cluster(given: Path | None) -> str | None:

@@ -135,12 +135,17 @@ def _value(row: ini.Row, defaults: Model) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """A field of a model: its type as declared, default, and what is said about it."""
+    """A field of a model: its name as in YAML, type as declared, default, and what is said about it."""
 
+    model: type[Model]
+    attribute: str
     name: str
     annotation: Any
     default: Any
-    text: str
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.model.described(self.attribute).split())
 
 
 @functools.cache
@@ -150,7 +155,7 @@ def fields(model: type[Model]) -> Mapping[str, Field]:
     for name, field in model.model_fields.items():
         default = None if field.is_required() else field.get_default(call_default_factory=True)
         alias = field.alias or name
-        found[alias] = Field(alias, field.annotation, default, " ".join((field.description or "").split()))
+        found[alias] = Field(model, name, alias, field.annotation, default)
     return found
 
 

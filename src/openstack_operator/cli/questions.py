@@ -6,7 +6,6 @@ Registered by ``main``.
 
 from __future__ import annotations
 
-import gc
 import sys
 from pathlib import Path
 from typing import Annotated, Literal, Optional
@@ -28,11 +27,6 @@ Release = Annotated[
     typer.Option(help="OpenStack release; by default that of the objects in the cluster."),
 ]
 Output = Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="text, or json for programs.")]
-
-
-def answer_soon() -> None:
-    """The process ends with its answer: looking for garbage would take an eighth of its time and find little."""
-    gc.disable()
 
 
 def known(release: str | None) -> str | None:
@@ -64,7 +58,7 @@ def explain(
     Without a cluster the answer has what the operator's own rows and the release's catalogue say; with one also the
     values in the files of each object. Secrets are hidden.
     """
-    answer_soon()
+    cloud.answer_soon()
     from openstack_operator.cli import explain as answer
 
     text = answer.run(
@@ -90,7 +84,7 @@ def graph(
 
     Exit codes as of status: 0 everything is Ready, 3 something is not.
     """
-    answer_soon()
+    cloud.answer_soon()
     from openstack_operator.cli import graph as answer
 
     text, code = answer.run(cloud.cluster(kubeconfig), namespace, output, everything=everything)
@@ -120,7 +114,7 @@ def trace(
       0  all hops agree
       3  some do not
     """
-    answer_soon()
+    cloud.answer_soon()
     from openstack_operator.cli import trace as answer
 
     text, code = answer.run(
@@ -152,7 +146,7 @@ def plan(
     in which order, the Jobs that would run, the downtime to expect, and what the check of configuration says. Secrets
     are hidden. It needs the right to read Secrets and to patch what the operator writes.
     """
-    answer_soon()
+    cloud.answer_soon()
     from openstack_operator.cli import plan as answer
 
     if file != "-" and not Path(file).is_file():

@@ -12,14 +12,13 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import structlog
-
 from openstack_operator.runtime import apply, conditions, errors, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.informer import Key, key_of
 from openstack_operator.runtime.schema import Model
 
 if TYPE_CHECKING:
+    from openstack_operator.runtime import logs
     from openstack_operator.runtime.manager import Manager
     from openstack_operator.runtime.runner import Runner
 
@@ -89,7 +88,7 @@ class Controller(Generic[S]):
 class Scope(Generic[S]):
     """What the steps of one reconcile share. A new one each time: nothing is remembered from pass to pass."""
 
-    def __init__(self, runner: Runner[S], item: Object, spec: S, log: structlog.typing.FilteringBoundLogger) -> None:
+    def __init__(self, runner: Runner[S], item: Object, spec: S, log: logs.Logger) -> None:
         self._runner = runner
         self.manager = runner.manager
         self.client = runner.manager.client

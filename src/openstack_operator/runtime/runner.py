@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic
 
 import pydantic
-import structlog
 
 from openstack_operator.runtime import admission, apply, conditions, errors, kinds, logs, metrics, status
 from openstack_operator.runtime.client import Object
@@ -165,7 +164,7 @@ class Runner(Generic[S]):
         if uid := self._known.pop(key, None):
             self._status.forget(key, uid)
 
-    async def _visit(self, item: Object, log: structlog.typing.FilteringBoundLogger) -> Retry:
+    async def _visit(self, item: Object, log: logs.Logger) -> Retry:
         metadata = item["metadata"]
         is_deleting = "deletionTimestamp" in metadata
         spec: S

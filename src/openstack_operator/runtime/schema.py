@@ -19,6 +19,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchem
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, to_jsonable_python
 
+from openstack_operator.runtime import docstrings
+
 Schema: TypeAlias = dict[str, Any]
 
 RULES = "x-kubernetes-validations"
@@ -29,8 +31,7 @@ LIST_TYPE = "x-kubernetes-list-type"
 LIST_MAP_KEYS = "x-kubernetes-list-map-keys"
 MAP_TYPE = "x-kubernetes-map-type"
 
-# Says that a field has no docstring of its own. The absence of a description does not: pydantic leaves it out where it
-# reads like that of the field's type.
+# Says that a field has no docstring of its own.
 _UNDOCUMENTED = "x-undocumented"
 
 
@@ -124,7 +125,6 @@ class Model(BaseModel):
         alias_generator=to_camel,
         validate_by_name=True,
         validate_by_alias=True,
-        use_attribute_docstrings=True,
         extra="forbid",
         frozen=True,
         # Most types are parts of others, which hold what validates them: what is their own would be made for nothing.
@@ -135,6 +135,11 @@ class Model(BaseModel):
     """Rules over several fields of the type; those of base classes hold as well."""
 
     @classmethod
+    def described(cls, name: str) -> str:
+        """What is said about a field; empty when nothing is."""
+        return cls.model_fields[name].description or docstrings.fields(cls).get(name, "")
+
+    @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /) -> Schema:
         reference = handler(core_schema)
         schema = handler.resolve_ref_schema(reference)
@@ -143,8 +148,10 @@ class Model(BaseModel):
         if rules:
             schema[RULES] = rules
         for name, field in cls.model_fields.items():
-            if not field.description:
-                schema["properties"][field.alias or name][_UNDOCUMENTED] = True
+            own = schema["properties"][field.alias or name]
+            # Without one it would pass with that of its type.
+            text = cls.described(name)
+            own["description" if text else _UNDOCUMENTED] = text
             default = field.get_default(call_default_factory=True, validated_data={})
             if field.is_required() or default is None:
                 continue
