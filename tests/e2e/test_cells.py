@@ -117,6 +117,13 @@ def of_the_first_cell(cloud: Cloud) -> dict[str, Any]:
     return {name: state for name, state in cloud.pods().items() if name.startswith("nova-cell1-")}
 
 
+def ready_since(cloud: Cloud) -> dict[str, str]:
+    """When the objects of the first cell became Ready."""
+    names = {"novacells": "nova-cell1", "novacomputes": "nova-cell1-compute", "novaconductors": "nova-cell1-conductor"}
+    found = {name: cloud.cluster.get(resource, name, cloud.namespace) for resource, name in names.items()}
+    return {name: condition(item, "Ready")["lastTransitionTime"] for name, item in found.items()}
+
+
 def back_to_one(cloud: Cloud) -> None:
     remove(cloud, forcedCellRemovals=[CELL])
     until_removed(cloud)
@@ -166,7 +173,7 @@ def metadata(cloud: Cloud, server: Any) -> requests.Response:
 def test_a_second_cell_comes_and_goes_while_the_first_serves(second_cell: Cloud) -> None:
     cloud = second_cell
     compute = cloud.connection.compute
-    before = of_the_first_cell(cloud)
+    before, since = of_the_first_cell(cloud), ready_since(cloud)
     assert before
     with Client(cloud) as client:
         add(cloud)
@@ -211,6 +218,7 @@ def test_a_second_cell_comes_and_goes_while_the_first_serves(second_cell: Cloud)
     assert client.failures == []
     assert client.answers > 100
     assert of_the_first_cell(cloud) == before
+    assert ready_since(cloud) == since
 
 
 def databases(cloud: Cloud, server: str) -> set[str]:

@@ -90,10 +90,13 @@ async def ensure_config(scope: Scope[NovaComputeSpec]) -> None:
 async def observe_dependencies(scope: Scope[NovaComputeSpec]) -> None:
     """What nova-compute calls when it starts can answer: it would end, or wait for minutes, otherwise."""
     spec = scope.spec
+    # Nova was registered before the first nova-compute started, and stays so: that it has to look again, while a cell
+    # is added, is no business of the others.
+    has_started = any(scope.get(kind, scope.name) for kind in (built_in.DAEMONSET, built_in.DEPLOYMENT))
     for resource, ref, condition in (
         (kinds.NOVA_CONDUCTOR, spec.conductor_ref, conditions.READY),
         (kinds.PLACEMENT, spec.placement_ref, conditions.READY),
-        (kinds.NOVA, spec.nova_ref, REGISTERED),
+        (kinds.NOVA, None if has_started else spec.nova_ref, REGISTERED),
     ):
         if ref is None:
             continue
