@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import test_nova
-from world import condition, states
+from world import condition, decoded, states
 
 from openstack_operator.kit import kinds as ours
 from openstack_operator.runtime import errors, kinds
@@ -60,6 +60,30 @@ async def test_what_a_map_has_by_default_can_be_taken_out_and_what_others_put_in
         await world.patch(ours.NOVA_CELL, "nova-cell1", {"spec": {"computes": {"mine": FAKE}}})
         await world.until(ours.NOVA_CELL, lambda item: item["spec"]["computes"] == {}, "nova-cell1")
         playing.cancel()
+
+
+async def test_twenty_hosts_at_once_are_told_by_one_job_and_nobody_else_looks_for_hosts(world: Any) -> None:
+    """Case 53: of several who look for hosts all but one fail. Here one Job is told of all, and nothing polls."""
+    tags = {"test-hosts": world.namespace}
+    names = [f"host-{number}.{world.namespace}" for number in range(20)]
+    templates = {"cell1": computes(**tags)}
+    async with test_nova.operator(world) as operator, asyncio.TaskGroup() as group:
+        await test_nova.surroundings(world)
+        playing = group.create_task(world.play_servers())
+        await world.create(ours.NOVA, "nova", {"cellTemplates": templates, "scheduler": {"replicas": 3}})
+        await world.until_condition(ours.NOVA, "nova", "HostMappingsReady", text="0 hosts")
+        for name in names:
+            await world.api.create(kinds.NODE, {"metadata": {"name": name, "labels": tags}})
+        await world.until_condition(ours.NOVA, "nova", "HostMappingsReady", text="20 hosts")
+        await operator.settle()
+        playing.cancel()
+    told = await test_nova.told_of_hosts(world)
+    assert told["nova-hosts"] == dict.fromkeys(names, "cell1")
+    jobs = [job for job in await world.all(kinds.JOB) if job["metadata"]["name"].startswith("nova-hosts-")]
+    assert len(jobs) == 1, "an older one would be at work beside it"
+    scheduler = decoded(await world.get(kinds.SECRET, "nova-scheduler-config-secrets"))
+    public = (await world.get(kinds.CONFIGMAP, "nova-scheduler-config-data"))["data"]
+    assert "discover_hosts_in_cells_interval" not in str(scheduler) + str(public)
 
 
 @pytest.mark.parametrize("second", [{}, computes(**{NODE: "true"})], ids=["by default", "by name"])

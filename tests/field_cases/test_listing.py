@@ -10,6 +10,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 HERE = Path(__file__).parent
 NUMBER = re.compile(r"case (\d+)", re.IGNORECASE)
+EXCUSED = re.compile(r"^\| (\d+(?:, \d+)*) \|(?:[^|]*\|){2}$", re.MULTILINE)
 ROW = re.compile(r"^\| (\d+) \|(?:[^|]*\|){2}([^|]*)\|[^|]*\|$", re.MULTILINE)
 
 
@@ -38,6 +39,13 @@ def test_the_page_lists_every_case_with_the_files_that_name_it() -> None:
         number: ours.get(number, set()) for number in page
     }
     assert set(ours) <= set(page)
+
+
+def test_no_case_has_a_test_and_an_excuse() -> None:
+    text = (TESTS / "field_cases.md").read_text()
+    excused = {int(number) for numbers in EXCUSED.findall(text) for number in numbers.split(", ")}
+    assert len(excused) > 20
+    assert excused & (set(listed()) | {number for number, _ in named()}) == set()
 
 
 def test_every_file_on_the_page_exists() -> None:
