@@ -210,3 +210,26 @@ def test_warnings_that_have_no_room_are_cut_and_counted(length: int, count: int,
     assert [len(one) for one in warnings[:shown]] == [min(length, 256)] * shown
     assert warnings[shown:] == ([last] if last else [])
     assert sum(map(len, warnings)) < 4096
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"), [("apps", ""), ("apl", " (did you mean api?)"), ("dbsync", " (did you mean db-sync?)")]
+)
+def test_a_component_that_no_pod_has_is_told(given: str, hint: str) -> None:
+    mount = {"mountPath": "/etc/ssl/mine", "secretName": "ca", "components": ["api", given]}
+    verdict = judged(GlanceSpec, {"extraMounts": [mount]})
+    assert verdict.errors == ()
+    assert verdict.warnings == (
+        f"spec.extraMounts[0].components[1]: no pod is called {given}{hint}, so none gets /etc/ssl/mine for it; there "
+        "are api, db-sync",
+    )
+    assert judged(GlanceSpec, {"extraMounts": [mount]}, {"extraMounts": [mount]}).warnings == ()
+
+
+def test_the_components_of_a_part_are_those_of_the_part() -> None:
+    mount = {"mountPath": "/etc/ssl/mine", "secretName": "ca", "components": ["libvirt", "conductor"]}
+    templates = {"cell1": {"computes": {"compute": {"extraMounts": [mount]}}}}
+    verdict = judged(OpenStackControlPlaneSpec, {"nova": {"cellTemplates": templates}})
+    (warning,) = (one for one in verdict.warnings if "extraMounts" in one)
+    assert warning.startswith("spec.nova.cellTemplates.cell1.computes.compute.extraMounts[0].components[1]: no pod is")
+    assert warning.endswith("there are compute, libvirt")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -37,6 +37,8 @@ Phase = Literal["Infrastructure", "Identity", "CoreServices", "Compute", "Ready"
 
 class ClientEntry(Entry, PodSettings):
     """A pod with the openstack command line client, logged in as admin."""
+
+    components: ClassVar[tuple[str, ...]] = ("client",)
 
 
 class OpenStackControlPlaneSpec(Model):

@@ -7,12 +7,13 @@ can say alone is a validator of the type, so that the controller refuses the sam
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from openstack_operator.kit import catalogues, config_validity, kinds, mounts, quantities
 from openstack_operator.kit.config_validity import Piece
-from openstack_operator.kit.types import Entry, ExtraMount, Ref, SecretKeyRef
+from openstack_operator.kit.types import Entry, ExtraMount, PodSettings, Ref, SecretKeyRef
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.admission import Objects, Problem, Reference, Subject, Verdict
 from openstack_operator.runtime.kinds import Resource
@@ -53,6 +54,8 @@ class Field(NamedTuple):
     name: str
     value: Any
     is_enabled: bool
+    components: tuple[str, ...] = ()
+    """Of the pods that a mount is for."""
 
 
 def fields(model: Model, path: str = "spec", *, is_enabled: bool = True) -> Iterator[Field]:
@@ -70,8 +73,8 @@ def fields(model: Model, path: str = "spec", *, is_enabled: bool = True) -> Iter
             if isinstance(one, SecretKeyRef) and isinstance(value, tuple):
                 yield Field(place, name, one, is_enabled)
             elif isinstance(one, Model) and not isinstance(one, Ref | SecretKeyRef):
-                if isinstance(one, ExtraMount):
-                    yield Field(place, name, one, is_enabled)
+                if isinstance(one, ExtraMount) and isinstance(model, PodSettings):
+                    yield Field(place, name, one, is_enabled, model.components)
                 is_used = is_enabled and (one.enabled if isinstance(one, Entry) else True)
                 yield from fields(one, place, is_enabled=is_used)
 
@@ -88,16 +91,29 @@ def admit(new: Subject, old: Subject | None, _: Objects) -> Verdict:
         elif field.name in _FIXED and past is not None and _is_changed(field, past):
             verdict += Verdict(warnings=(f"{field.path}: {_FIXED[field.name]}",))
         elif isinstance(field.value, ExtraMount) and (past is None or past.value != field.value):
-            verdict += _judge_mount(field.path, field.value)
+            verdict += _judge_mount(field, field.value)
         reference = _reference(field)
         if reference is not None and (past is None or reference != _reference(past)):
             verdict += Verdict(references=(reference,))
     return verdict
 
 
-def _judge_mount(path: str, mount: ExtraMount) -> Verdict:
+def _judge_mount(field: Field, mount: ExtraMount) -> Verdict:
     why = mounts.reserved(mount)
-    return Verdict(errors=(Problem(f"{path}.mountPath", why),)) if why else Verdict()
+    if why:
+        return Verdict(errors=(Problem(f"{field.path}.mountPath", why),))
+    return Verdict(warnings=tuple(_unknown_components(field, mount)))
+
+
+def _unknown_components(field: Field, mount: ExtraMount) -> Iterator[str]:
+    """Nobody would notice: the volume is just not there."""
+    for number, name in enumerate(mount.components):
+        if name not in field.components:
+            near = difflib.get_close_matches(name, field.components, 1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            known = ", ".join(field.components)
+            where = f"{field.path}.components[{number}]"
+            yield f"{where}: no pod is called {name}{hint}, so none gets {mount.mount_path} for it; there are {known}"
 
 
 def _judge_text(subject: Subject, piece: Piece, past: Field | None) -> Verdict:

@@ -134,6 +134,9 @@ class ExtraMount(Model):
 class PodSettings(Model):
     """Where and how the pods of a workload run."""
 
+    components: ClassVar[tuple[str, ...]] = ()
+    """Components (label app.kubernetes.io/component) of the pods that have what users mount here."""
+
     node_selector: Labels = {}
     """Labels that a node must have. Sets nodeSelector of the pods."""
     tolerations: Annotated[tuple[Opaque, ...], Field(max_length=32)] = ()

@@ -25,6 +25,7 @@ ImportMethod = Literal["glance-direct", "web-download"]
 class GlanceTemplate(ServiceTemplate, Storage):
     """An image service."""
 
+    components: ClassVar[tuple[str, ...]] = ("api", "db-sync")
     overwritable: ClassVar[tuple[str, ...]] = ("glance-api-paste.ini", "logging.conf", "policy.yaml")
 
     credentials: IdentityCredentials = IdentityCredentials()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -34,6 +34,8 @@ class TokenSpec(Model):
 
 class KeystoneTemplate(ServiceTemplate):
     """An identity service."""
+
+    components: ClassVar[tuple[str, ...]] = ("api", "bootstrap", "fernet-rotate")
 
     admin_password_secret_ref: SecretKeyRef | None = None
     """Password of the admin user; generated when absent. Sets the user's password and the Secret `<name>-admin`."""

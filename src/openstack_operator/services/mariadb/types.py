@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -21,6 +21,8 @@ from openstack_operator.runtime.kinds import Column, Kind
 
 class MariaDBTemplate(PodSettings, Storage):
     """A MariaDB server with a persistent volume."""
+
+    components: ClassVar[tuple[str, ...]] = ("server",)
 
     replicas: Annotated[int, Field(ge=0, le=1)] = 1
     """Number of servers; 0 stops the database and keeps its volume. Sets replicas of the StatefulSet."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -13,6 +13,8 @@ from openstack_operator.runtime.kinds import Column, Kind
 
 class MemcachedTemplate(Workload):
     """Memcached servers; clients spread their keys over all of them."""
+
+    components: ClassVar[tuple[str, ...]] = ("server",)
 
     cache_mebibytes: Annotated[int, Field(ge=1, le=65536)] = 64
     """Memory for cached items of each server, in MiB. Sets -m and the memory request."""

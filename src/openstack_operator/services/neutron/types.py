@@ -49,9 +49,16 @@ VlanRange = Annotated[
 ]
 
 
+class RPCServer(Workload):
+    """The server of agents' and other services' calls."""
+
+    components: ClassVar[tuple[str, ...]] = ("rpc-server",)
+
+
 class NeutronAgent(PodSettings, Configurable):
     """The agent on every node that runs guests: it gives them their metadata."""
 
+    components: ClassVar[tuple[str, ...]] = ("ovn-agent",)
     overwritable: ClassVar[tuple[str, ...]] = ("logging.conf",)
 
     node_selector: Labels = {"openstack.k8s.io/compute": "true"}
@@ -61,6 +68,9 @@ class NeutronAgent(PodSettings, Configurable):
 class NeutronTemplate(ServiceTemplate):
     """A network service."""
 
+    components: ClassVar[tuple[str, ...]] = (
+        "api", "db-sync", "ovn-maintenance-worker", "periodic-workers", "rpc-server",
+    )  # fmt: skip
     overwritable: ClassVar[tuple[str, ...]] = ("api-paste.ini", "logging.conf", "policy.yaml")
 
     credentials: Credentials = Credentials()
@@ -80,7 +90,7 @@ class NeutronTemplate(ServiceTemplate):
     vlan_ranges: Annotated[tuple[VlanRange, ...], Field(max_length=64)] = ()
     """Physical networks that carry VLANs, such as `physnet1` or `physnet1:100:199` (what tenants may use). Sets
     [ml2_type_vlan] network_vlan_ranges in neutron.conf."""
-    rpc_server: Workload = Workload()
+    rpc_server: RPCServer = RPCServer()
     """The server of agents' and other services' calls. Sets the Deployment `<name>-rpc-server`."""
     agent: NeutronAgent = NeutronAgent()
     """The agent on the nodes. Sets the DaemonSet `<name>-ovn-agent`."""

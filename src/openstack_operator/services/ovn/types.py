@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -47,6 +47,24 @@ class OVNDatabase(PodSettings, Storage):
     """Size of the volume. Sets the request of the PersistentVolumeClaim when it is made."""
 
 
+class Northbound(OVNDatabase):
+    """The database of logical networks."""
+
+    components: ClassVar[tuple[str, ...]] = ("nb",)
+
+
+class Southbound(OVNDatabase):
+    """The database of flows."""
+
+    components: ClassVar[tuple[str, ...]] = ("sb",)
+
+
+class Northd(Workload):
+    """The daemon that translates Northbound into Southbound."""
+
+    components: ClassVar[tuple[str, ...]] = ("northd",)
+
+
 class ExternalBridge(Model):
     """A bridge on which each node has an address itself, so that floating addresses are reachable from the node."""
 
@@ -60,11 +78,11 @@ class ExternalBridge(Model):
 class OVNNetworkTemplate(Model):
     """A virtual network: databases, the daemon that translates between them, and the chassis on the nodes."""
 
-    northbound: OVNDatabase = OVNDatabase()
+    northbound: Northbound = Northbound()
     """The database of logical networks, which Neutron writes. Sets the StatefulSet `<name>-nb`."""
-    southbound: OVNDatabase = OVNDatabase()
+    southbound: Southbound = Southbound()
     """The database of flows, which the nodes read. Sets the StatefulSet `<name>-sb`."""
-    northd: Workload = Workload()
+    northd: Northd = Northd()
     """The daemon that translates Northbound into Southbound; one pod is active. Sets the Deployment `<name>-northd`."""
     node_selector: Labels = {"openstack.k8s.io/compute": "true"}
     """Nodes that run guests. Sets node affinity of the DaemonSets."""

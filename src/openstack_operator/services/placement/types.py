@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import (
     Entry,
@@ -15,6 +17,8 @@ from openstack_operator.runtime.kinds import Column, Kind
 
 class PlacementTemplate(ServiceTemplate):
     """A resource inventory service."""
+
+    components: ClassVar[tuple[str, ...]] = ("api", "db-sync")
 
     credentials: IdentityCredentials = IdentityCredentials()
     """Passwords that the user brings. Sets the service's Secrets."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -22,6 +22,8 @@ from openstack_operator.runtime.schema import Quantity
 
 class RabbitMQTemplate(PodSettings, Storage):
     """A RabbitMQ server with a persistent volume; queues are quorum queues from the start."""
+
+    components: ClassVar[tuple[str, ...]] = ("server",)
 
     replicas: Annotated[int, Field(ge=0, le=1)] = 1
     """Number of servers; 0 stops the message bus and keeps its volume. Sets replicas of the StatefulSet."""

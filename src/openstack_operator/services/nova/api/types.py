@@ -14,6 +14,7 @@ from openstack_operator.services.nova.parts import PartTemplate, Process, Regist
 class APITemplate(PartTemplate):
     """The compute API."""
 
+    components: ClassVar[tuple[str, ...]] = ("api",)
     overwritable: ClassVar[tuple[str, ...]] = ("api-paste.ini", "logging.conf", "policy.yaml")
 
     public_endpoint: PublicEndpoint | None = None

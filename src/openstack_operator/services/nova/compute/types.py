@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,8 @@ IMMUTABLE = Rule("self == oldSelf", "the driver cannot be changed: servers do no
 
 class ComputeTemplate(PodSettings, Configurable, ShutdownSettings):
     """Compute nodes of a cell that are nodes of the Kubernetes cluster."""
+
+    components: ClassVar[tuple[str, ...]] = ("compute", "libvirt")
 
     driver: Annotated[Literal["Libvirt", "Fake"], K8s(cel=(IMMUTABLE,))] = "Libvirt"
     """How servers run: Libvirt on the nodes; Fake in the memory of one nova-compute in a Deployment, whose host has the

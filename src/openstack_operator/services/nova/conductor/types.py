@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from openstack_operator.kit import admission, kinds, names
 from openstack_operator.kit.types import Ref
 from openstack_operator.runtime.kinds import Column, Kind
@@ -11,6 +13,8 @@ from openstack_operator.services.nova.parts import DaemonTemplate, PartStatus, P
 
 class ConductorTemplate(DaemonTemplate):
     """A conductor."""
+
+    components: ClassVar[tuple[str, ...]] = ("conductor",)
 
 
 class NovaConductorSpec(ConductorTemplate, Process):

@@ -14,6 +14,7 @@ from openstack_operator.services.nova.parts import PartStatus, PartTemplate, Pro
 class MetadataTemplate(PartTemplate):
     """The metadata service for all cells."""
 
+    components: ClassVar[tuple[str, ...]] = ("metadata",)
     overwritable: ClassVar[tuple[str, ...]] = ("api-paste.ini", "logging.conf", "policy.yaml")
 
     enabled: bool = True
@@ -31,6 +32,7 @@ class CellMetadataTemplate(MetadataTemplate):
 class NovaMetadataSpec(PartTemplate, Process):
     """A metadata service and what it connects to."""
 
+    components: ClassVar[tuple[str, ...]] = MetadataTemplate.components
     overwritable: ClassVar[tuple[str, ...]] = MetadataTemplate.overwritable
 
     replicas: Replicas = 1

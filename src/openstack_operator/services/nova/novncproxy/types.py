@@ -14,6 +14,7 @@ from openstack_operator.services.nova.parts import PartTemplate, Process
 class NoVNCProxyTemplate(PartTemplate):
     """The proxy for consoles in the browser."""
 
+    components: ClassVar[tuple[str, ...]] = ("novncproxy",)
     overwritable: ClassVar[tuple[str, ...]] = ("logging.conf",)
 
     enabled: bool = True
@@ -27,6 +28,7 @@ class NoVNCProxyTemplate(PartTemplate):
 class NovaNoVNCProxySpec(PartTemplate, Process):
     """A proxy for consoles and what it connects to."""
 
+    components: ClassVar[tuple[str, ...]] = NoVNCProxyTemplate.components
     overwritable: ClassVar[tuple[str, ...]] = NoVNCProxyTemplate.overwritable
 
     replicas: Replicas = 1

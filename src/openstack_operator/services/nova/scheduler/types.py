@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -15,6 +15,8 @@ from openstack_operator.services.nova.parts import DaemonTemplate, PartStatus, P
 
 class SchedulerTemplate(DaemonTemplate):
     """The scheduler."""
+
+    components: ClassVar[tuple[str, ...]] = ("scheduler",)
 
     discover_hosts_interval_seconds: Annotated[int, Field(ge=1, le=3600)] | None = None
     """How often the scheduler itself looks for compute hosts that belong to no cell yet, in seconds: for computes that
