@@ -7,7 +7,7 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import kubelet
@@ -210,9 +210,6 @@ class Computes:
         self.asked: set[str] = set()
         self.deleted: list[str] = []
 
-    async def tokens(self, _: web.Request) -> web.Response:
-        return web.json_response({}, status=201, headers={"X-Subject-Token": "t"})
-
     async def find(self, request: web.Request) -> web.Response:
         host = request.query["host"]
         self.asked.add(host)
@@ -229,23 +226,37 @@ class Computes:
         self.deleted.append(host)
         return web.Response(status=204)
 
-    @contextlib.asynccontextmanager
-    async def serving(self, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-        app = web.Application()
-        app.router.add_post("/v3/auth/tokens", self.tokens)
-        app.router.add_get("/v2.1/os-services", self.find)
-        app.router.add_get("/v2.1/servers", self.list)
-        app.router.add_delete("/v2.1/os-services/{id}", self.delete)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        host, port = runner.addresses[0][:2]
-        monkeypatch.setattr(removal, "api_url", lambda scope: f"http://{host}:{port}/v2.1")
-        monkeypatch.setitem(globals(), "KEYSTONE_URL", f"http://{host}:{port}/v3")
-        try:
-            yield
-        finally:
-            await runner.cleanup()
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/os-services", self.find),
+            web.get("/servers", self.list),
+            web.delete("/os-services/{id}", self.delete),
+        ]
+
+
+@contextlib.asynccontextmanager
+async def compute_api(monkeypatch: pytest.MonkeyPatch, routes: Iterable[web.RouteDef]) -> AsyncIterator[None]:
+    """A Keystone that lets everybody in, and a compute API on loopback; Novas of the test use them."""
+
+    async def token(_: web.Request) -> web.Response:
+        return web.json_response({}, status=201, headers={"X-Subject-Token": "t"})
+
+    keystone, compute = web.Application(), web.Application()
+    keystone.router.add_post("/auth/tokens", token)
+    compute.add_routes(routes)
+    app = web.Application()
+    app.add_subapp("/v3", keystone)
+    app.add_subapp("/v2.1", compute)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    monkeypatch.setattr(removal, "api_url", lambda scope: f"http://{host}:{port}/v2.1")
+    monkeypatch.setitem(globals(), "KEYSTONE_URL", f"http://{host}:{port}/v3")
+    try:
+        yield
+    finally:
+        await runner.cleanup()
 
 
 def compute_pod(namespace: str, node: str) -> Any:
@@ -272,7 +283,7 @@ async def test_a_host_that_no_template_asks_for_is_forgotten_once_it_is_empty(
     async def registered() -> dict[str, str]:
         return dict((await world.get(kinds.CONFIGMAP, "nova-mapped-hosts")).get("data") or {})
 
-    async with nova_api.serving(monkeypatch), asyncio.TaskGroup() as group:
+    async with compute_api(monkeypatch, nova_api.routes()), asyncio.TaskGroup() as group:
         playing = group.create_task(world.play_servers())
         for node in (first, second):
             await world.api.create(kinds.NODE, {"metadata": {"name": node, "labels": tags}})
@@ -602,9 +613,6 @@ async def compute_api_answers(world: Any, monkeypatch: pytest.MonkeyPatch) -> As
     """A Keystone and a compute API that know the servers in this set, and that every host is up."""
     servers = {SERVER[0]}
 
-    async def tokens(_: web.Request) -> web.Response:
-        return web.json_response({}, status=201, headers={"X-Subject-Token": "t"})
-
     async def find(request: web.Request) -> web.Response:
         uuid = request.query["uuid"]
         return web.json_response({"servers": [{"id": uuid}] if uuid in servers else []})
@@ -612,19 +620,9 @@ async def compute_api_answers(world: Any, monkeypatch: pytest.MonkeyPatch) -> As
     async def services(_: web.Request) -> web.Response:
         return web.json_response({"services": [{"state": "up"}]})
 
-    app = web.Application()
-    app.router.add_post("/v3/auth/tokens", tokens)
-    app.router.add_get("/v2.1/servers", find)
-    app.router.add_get("/v2.1/os-services", services)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    monkeypatch.setattr(removal, "api_url", lambda scope: f"http://{host}:{port}/v2.1")
     monkeypatch.setattr(removal, "LOOK_AGAIN_SECONDS", 0.2)
-    monkeypatch.setitem(globals(), "KEYSTONE_URL", f"http://{host}:{port}/v3")
-    yield servers
-    await runner.cleanup()
+    async with compute_api(monkeypatch, [web.get("/servers", find), web.get("/os-services", services)]):
+        yield servers
 
 
 async def test_a_cell_with_servers_stays_until_they_are_gone(compute_api_answers: set[str], two_cells: Any) -> None:

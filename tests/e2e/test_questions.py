@@ -101,22 +101,26 @@ def versions(cloud: Cloud) -> dict[tuple[str, str], tuple[int, Any]]:
     }
 
 
-@pytest.mark.usefixtures("compute_text")
-def test_an_option_goes_from_the_control_plane_to_the_running_nova_compute_as_planned(
-    cloud: Cloud, tmp_path: Path
-) -> None:
-    """Seed 004 in one step: the plan, the change, and every hop of it; nothing but the computes is restarted."""
-    change = {"nova": {"cellTemplates": {"cell1": {"computes": {"compute": {"customServiceConfig": TEXT}}}}}}
+def planned(cloud: Cloud, change: Any, file: Path) -> Any:
+    """What `plan` says of a change of the control plane's spec, as a program reads it."""
     document = {
         "apiVersion": cloud.object["apiVersion"],
         "kind": cloud.object["kind"],
         "metadata": {"name": cloud.name, "namespace": cloud.namespace},
         "spec": merged(cloud.object["spec"], change),
     }
-    file = tmp_path / "changed.yaml"
     file.write_text(yaml.safe_dump(document))
+    return json.loads(plan.run(str(file), str(cloud.cluster.kubeconfig), None, as_json=True))
+
+
+@pytest.mark.usefixtures("compute_text")
+def test_an_option_goes_from_the_control_plane_to_the_running_nova_compute_as_planned(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    """Seed 004 in one step: the plan, the change, and every hop of it; nothing but the computes is restarted."""
+    change = {"nova": {"cellTemplates": {"cell1": {"computes": {"compute": {"customServiceConfig": TEXT}}}}}}
     before, pods = versions(cloud), cloud.pods()
-    foretold = json.loads(plan.run(str(file), str(cloud.cluster.kubeconfig), None, as_json=True))
+    foretold = planned(cloud, change, tmp_path / "changed.yaml")
     assert versions(cloud) == before, "a plan changes nothing"
 
     cloud.set(**change)
@@ -156,15 +160,7 @@ def test_a_mutable_option_is_taken_by_the_running_nova_compute_as_planned(cloud:
     if not release.rereads("nova", "nova-compute"):
         pytest.skip(f"nova-compute of {release.name} does not read its files again")
     change = {"nova": {"cellTemplates": {"cell1": {"computes": {"compute": {"customServiceConfig": DEBUG}}}}}}
-    document = {
-        "apiVersion": cloud.object["apiVersion"],
-        "kind": cloud.object["kind"],
-        "metadata": {"name": cloud.name, "namespace": cloud.namespace},
-        "spec": merged(cloud.object["spec"], change),
-    }
-    file = tmp_path / "changed.yaml"
-    file.write_text(yaml.safe_dump(document))
-    foretold = json.loads(plan.run(str(file), str(cloud.cluster.kubeconfig), None, as_json=True))
+    foretold = planned(cloud, change, tmp_path / "changed.yaml")
     said = {one["name"]: one["pods"] for one in foretold["changes"] if one["pods"]}
     selector = "app.kubernetes.io/name=nova,app.kubernetes.io/component=compute"
     computes = [pod["metadata"]["name"] for pod in cloud.cluster.items("pods", cloud.namespace, selector)]
