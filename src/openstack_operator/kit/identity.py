@@ -110,8 +110,7 @@ async def unregister(scope: Scope[Any], keystone: str, services: tuple[tuple[str
 
 def _has_served(item: dict[str, Any]) -> bool:
     # Before the bootstrap there is nothing to remove, and nobody to ask.
-    condition = conditions.find(item, "DeploymentReady")
-    return condition is not None and condition["status"] == "True"
+    return conditions.is_true(item, "DeploymentReady")
 
 
 class Client:

@@ -40,6 +40,5 @@ def require_ready(scope: Scope[Any], resource: Resource, item: Object) -> None:
     if ready is None or ready["status"] == "True":
         # No status yet, or one of an older spec.
         raise errors.Waiting("Starting", f"{where} has not been looked at yet")
-    stalled = conditions.find(item, conditions.STALLED)
-    outcome = errors.Stalled if stalled and stalled["status"] == "True" else errors.Waiting
+    outcome = errors.Stalled if conditions.is_true(item, conditions.STALLED) else errors.Waiting
     raise outcome(ready["reason"], f"{where}: {ready['message']}")

@@ -109,9 +109,7 @@ def _parts(spec: NovaCellSpec) -> Iterable[tuple[Resource, str]]:
 
 def _is_reachable(scope: Scope[NovaCellSpec], node: str) -> bool:
     """Whether pods of the node can end: one that is down for ever must not hold up the end."""
-    item = scope.manager.informer(built_in.NODE).get(None, node)
-    ready = conditions.find(item, "Ready") if item is not None else None
-    return ready is not None and ready["status"] == "True"
+    return conditions.is_true(scope.manager.informer(built_in.NODE).get(None, node), conditions.READY)
 
 
 CONTROLLER = Controller(
