@@ -22,6 +22,7 @@ MANAGED = "app.kubernetes.io/managed-by=openstack-operator"
 API_GROUPS = ("openstack.k8s.io", "nova.openstack.org")
 
 CALL_SECONDS = 120
+WATCH_SECONDS = 10
 
 
 class ClusterError(AssertionError):
@@ -165,14 +166,17 @@ class Cluster:
     ) -> Object | None:
         """Watches one object until `is_met`; returns it (None: it is gone). Raises ClusterError that names what is
         unmet and what stands there instead."""
-        found = self.find(resource, name, namespace)
-        if is_met(found):
-            return found
         end = time.monotonic() + seconds
         only = ("-n", namespace, "--field-selector", f"metadata.name={name}")
-        # A watch that the server ends is begun anew.
-        while (left := end - time.monotonic()) > 0:
-            with self.watch(resource, *only, seconds=left) as events:
+        while True:
+            found = self.find(resource, name, namespace)
+            if is_met(found):
+                return found
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            # A watch of what went before it began tells nothing, so none lasts long.
+            with self.watch(resource, *only, seconds=min(left, WATCH_SECONDS)) as events:
                 for kind, item in events:
                     found = None if kind == "DELETED" else item
                     if is_met(found):
