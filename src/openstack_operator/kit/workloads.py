@@ -20,12 +20,14 @@ from openstack_operator.runtime.kinds import Resource
 
 # A new pod is looked at often until it serves; from then on rarely, because each look costs CPU. A command in a
 # container is the dearest kind of look, and many pods start at once. Most of the 45 ms of CPU time that it costs is its
-# start: so it begins when something can be there, and then looks for a while. No Service sends requests by what such a
-# look finds, so it has time later.
+# start: so it begins when something can be there, and then looks for a while. Later it is no more seldom than others. A
+# kubelet asks for the first look at readiness in the moment in which the start is over, and may find that it is not: its
+# worker reads a status that is written right after. Then a whole period passes until the next look; with one of 30 s,
+# that happened to nova-compute in one of six bring-ups.
 STARTUP_SECONDS = 300
 STARTUP_PERIOD, STARTUP_EXEC_PERIOD, STARTUP_EXEC_DELAY = 1, 4, 2
 LOOK_FOR_A_WHILE = 'for _ in 1 2 3 4 5 6; do "$@" && exit; sleep 0.5; done; exit 1'
-READINESS_PERIOD, READINESS_EXEC_PERIOD = 10, 30
+READINESS_PERIOD = 10
 LIVENESS_PERIOD = 30
 
 CPU_FIRST, CPU_AWAITED, CPU_COMMON, CPU_MINOR = "100m", "50m", "25m", "10m"
@@ -228,10 +230,9 @@ def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main:
             often = exec_probe("sh", "-c", LOOK_FOR_A_WHILE, "sh", *one.probe["exec"]["command"])
             startup = _probe(one, often, STARTUP_EXEC_PERIOD, STARTUP_SECONDS // STARTUP_EXEC_PERIOD)
             body["startupProbe"] = startup | {"initialDelaySeconds": STARTUP_EXEC_DELAY}
-            body["readinessProbe"] = _probe(one, one.probe, READINESS_EXEC_PERIOD, 2)
         else:
             body["startupProbe"] = _probe(one, one.probe, STARTUP_PERIOD, STARTUP_SECONDS // STARTUP_PERIOD)
-            body["readinessProbe"] = _probe(one, one.probe, READINESS_PERIOD, 3)
+        body["readinessProbe"] = _probe(one, one.probe, READINESS_PERIOD, 3)
     if main and one.liveness:
         body["livenessProbe"] = _probe(one, one.liveness, LIVENESS_PERIOD, 6)
     if one.pre_stop_seconds:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from openstack_operator.kit import config, workloads
-from openstack_operator.kit.types import Images, Workload
+from openstack_operator.kit.types import Images
 from openstack_operator.services.neutron import controller, resources
-from openstack_operator.services.neutron.types import NeutronAgent, NeutronSpec
+from openstack_operator.services.neutron.types import NeutronAgent, NeutronSpec, RPCServer
 
 SPEC = NeutronSpec()
 SOURCES = config.Sources("data", "secrets", "scripts", "digest", "/etc/neutron")
@@ -70,7 +70,7 @@ def test_fields_of_the_agent_reach_its_pod() -> None:
 
 
 def test_replicas_reach_api_and_rpc_server_and_zero_stops_everything() -> None:
-    spec = NeutronSpec(replicas=3, rpc_server=Workload(replicas=2))
+    spec = NeutronSpec(replicas=3, rpc_server=RPCServer(replicas=2))
     assert {name: count for name, (_, count) in resources.workers("neutron", spec, SOURCES).items()} == {
         "neutron-rpc-server": 2,
         "neutron-periodic-workers": 1,
@@ -90,7 +90,7 @@ def test_images_follow_the_spec() -> None:
         "neutron-ovn-maintenance-worker": "r.example/p/neutron-server:t",
         "neutron-ovn-agent": "r.example/p/neutron-ovn-agent:t",
     }
-    own = NeutronSpec(container_image="x:1", rpc_server=Workload(container_image="y:2"))
+    own = NeutronSpec(container_image="x:1", rpc_server=RPCServer(container_image="y:2"))
     assert _pods(own)["neutron-api"].image == "x:1"
     assert _pods(own)["neutron-periodic-workers"].image == "x:1"
     assert _pods(own)["neutron-rpc-server"].image == "y:2"

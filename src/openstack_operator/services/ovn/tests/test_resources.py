@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from openstack_operator.services.ovn import config, controller, resources, southbound
-from openstack_operator.services.ovn.types import ExternalBridge, OVNDatabase, OVNNetworkSpec
+from openstack_operator.services.ovn.types import ExternalBridge, OVNNetworkSpec, Southbound
 
 SPEC = OVNNetworkSpec()
 SB = "tcp:10.96.0.2:6642"
@@ -67,7 +67,7 @@ def test_members_find_each_other_before_they_are_ready() -> None:
 
 
 def test_fields_of_a_database_reach_its_stateful_set() -> None:
-    own = OVNDatabase(replicas=0, storage_size="3Gi", storage_class="fast", storage_retention="Retain")
+    own = Southbound(replicas=0, storage_size="3Gi", storage_class="fast", storage_retention="Retain")
     body = resources.database("ovn", OVNNetworkSpec(southbound=own), "sb")
     claim = body["spec"]["volumeClaimTemplates"][0]["spec"]
     assert body["spec"]["replicas"] == 0
