@@ -21,9 +21,9 @@ from openstack_operator.runtime.kinds import Resource
 # A new pod is looked at often until it serves; from then on rarely, because each look costs CPU. A command in a
 # container is the dearest kind of look, and many pods start at once. Most of the 45 ms of CPU time that it costs is its
 # start: so it begins when something can be there, and then looks for a while. Later it is no more seldom than others. A
-# kubelet asks for the first look at readiness in the moment in which the start is over, and may find that it is not: its
-# worker reads a status that is written right after. Then a whole period passes until the next look; with one of 30 s,
-# that happened to nova-compute in one of six bring-ups.
+# kubelet asks for the first look at readiness in the moment in which the start is over, and may find that it is not:
+# its worker reads a status that is written right after. Then a whole period passes until the next look. With one of
+# 30 s, that happened to nova-compute in one of six bring-ups.
 STARTUP_SECONDS = 300
 STARTUP_PERIOD, STARTUP_EXEC_PERIOD, STARTUP_EXEC_DELAY = 1, 4, 2
 LOOK_FOR_A_WHILE = 'for _ in 1 2 3 4 5 6; do "$@" && exit; sleep 0.5; done; exit 1'
