@@ -121,7 +121,7 @@ while text := problem():
     time.sleep(0.3)
 os.makedirs("{rows.STATE}/lock", exist_ok=True)
 # Where os-vif makes the taps it also turns IPv6 off in each, and a container sees /proc/sys as a read-only mount.
-if os.path.exists("{TUN}") and os.path.ismount("/proc/sys"):
+if os.path.exists("{TUN}") and os.statvfs("/proc/sys").f_flag & os.ST_RDONLY:
     subprocess.run(["mount", "-o", "remount,bind,rw", "/proc/sys"], check=True)
 os.execvp("nova-compute", ["nova-compute", "--config-file", "{NODE_CONF}", "--config-file", "{CONF}"])
 """
