@@ -23,7 +23,7 @@ from openstack_operator.runtime.kinds import Resource
 # start: so it begins when something can be there, and then looks for a while. Later it is no more seldom than others. A
 # kubelet asks for the first look at readiness in the moment in which the start is over, and may find that it is not:
 # its worker reads a status that is written right after. Then a whole period passes until the next look. With one of
-# 30 s, that happened to nova-compute in one of six bring-ups.
+# 30 s, that happened to nova-compute in one of five bring-ups.
 STARTUP_SECONDS = 300
 STARTUP_PERIOD, STARTUP_EXEC_PERIOD, STARTUP_EXEC_DELAY = 1, 4, 2
 LOOK_FOR_A_WHILE = 'for _ in 1 2 3 4 5 6; do "$@" && exit; sleep 0.5; done; exit 1'
