@@ -53,7 +53,7 @@ if True:
 def test_the_newest_class_that_has_a_field_says_what_it_is() -> None:
     assert docstrings.fields(Base) == {
         "kept": "Said of kept.", "replaced": "Said by the base.", "silenced": "Said by the base.",
-    } | {name: text for name, text in docstrings.fields(Model).items()}  # fmt: skip
+    } | dict(docstrings.fields(Model))  # fmt: skip
     found = docstrings.fields(Derived)
     assert found["kept"] == "Said of kept."
     assert found["replaced"] == "Said\n    in two lines,\n\nand a paragraph."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from openstack_operator.runtime import conditions, kinds
@@ -36,14 +36,14 @@ def every(target: Resource, source: Resource) -> Watch:
     return Watch(target, keys)
 
 
-def nodes(keys: Callable[[Object, Any], Iterable[Key]]) -> Watch:
-    """Nodes that come, go, turn Ready or not, get other labels or other addresses. Heartbeats wake nobody."""
+def nodes(source: Resource) -> Watch:
+    """All objects of ``source``, wherever they are, when a node comes, goes, turns Ready or not, or has other labels
+    or addresses. Heartbeats wake nobody."""
+
+    def keys(_: Object, manager: Any) -> Iterable[Key]:
+        return map(key_of, manager.informer(source).items())
+
     return Watch(kinds.NODE, keys, _shape_of_node)
-
-
-def nodes_for_all(source: Resource) -> Watch:
-    """``nodes`` for all objects of ``source``, wherever they are."""
-    return nodes(lambda _, manager: [key_of(item) for item in manager.informer(source).items()])
 
 
 def _shape_of_node(node: Object) -> Any:

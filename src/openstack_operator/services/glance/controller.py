@@ -94,7 +94,7 @@ CONTROLLER = Controller(
     ),
     watches=(
         pods.watch(kinds.GLANCE.kind),
-        watches.nodes_for_all(kinds.GLANCE),
+        watches.nodes(kinds.GLANCE),
         storage.watch(kinds.GLANCE),
         storage.watch_claims(kinds.GLANCE),
         watches.referenced(kinds.KEYSTONE, kinds.GLANCE, "keystoneRef"),

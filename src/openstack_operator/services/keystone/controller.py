@@ -139,7 +139,7 @@ CONTROLLER = Controller(
     ),
     watches=(
         pods.watch(kinds.KEYSTONE.kind),
-        watches.nodes_for_all(kinds.KEYSTONE),
+        watches.nodes(kinds.KEYSTONE),
         watches.referenced(kinds.MARIADB, kinds.KEYSTONE, "databaseRef"),
         watches.referenced(kinds.MEMCACHED, kinds.KEYSTONE, "memcachedRef"),
     ),

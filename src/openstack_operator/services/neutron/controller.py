@@ -168,7 +168,7 @@ CONTROLLER = Controller(
     ),
     watches=(
         pods.watch(kinds.NEUTRON.kind),
-        watches.nodes_for_all(kinds.NEUTRON),
+        watches.nodes(kinds.NEUTRON),
         watches.referenced(kinds.KEYSTONE, kinds.NEUTRON, "keystoneRef"),
         watches.referenced(kinds.MARIADB, kinds.NEUTRON, "databaseRef"),
         watches.referenced(kinds.RABBITMQ, kinds.NEUTRON, "messagingRef"),

@@ -351,7 +351,7 @@ CONTROLLER = Controller(
         Watch(kinds.NOVA_COMPUTE, _nova_of),
         Watch(built_in.POD, removal.novas_of_ending_pod),
         Watch(built_in.POD, host_removal.novas_of_ending_pod),
-        watches.nodes(hosts.novas_of_node),
+        watches.nodes(kinds.NOVA),
     ),
     reads=(kinds.PLACEMENT,),
     finalize=finalize,

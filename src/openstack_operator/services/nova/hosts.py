@@ -15,15 +15,13 @@ The register, a ConfigMap, outlives Jobs: every host that a Job was told of, unt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from openstack_operator.kit import jobs, kinds, labels, names
 from openstack_operator.runtime import errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope
-from openstack_operator.runtime.informer import Key, key_of
 from openstack_operator.services.nova import children, resources
 from openstack_operator.services.nova.types import NovaSpec
 
@@ -147,15 +145,3 @@ async def map_again(scope: Scope[NovaSpec], forgotten: Iterable[str]) -> None:
             await scope.delete(built_in.JOB, job["metadata"]["name"])
             raise errors.Waiting("HostsForgotten", f"maps hosts again that Nova has forgotten: {', '.join(forgotten)}")
     await _run(scope, wanted(scope))
-
-
-def novas_of_node(node: Object, manager: Any) -> Iterator[Key]:
-    """Novas that ask for a node. For ``watches.nodes``, which also brings what a node was before."""
-    tags = node["metadata"].get("labels", {})
-    for nova in manager.informer(kinds.NOVA).items():
-        if any(
-            compute.get("driver") != "Fake" and labels.matches(tags, compute.get("nodeSelector", {}))
-            for template in nova["spec"].get("cellTemplates", {}).values()
-            for compute in template.get("computes", {}).values()
-        ):
-            yield key_of(nova)

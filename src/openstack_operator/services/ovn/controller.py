@@ -186,6 +186,6 @@ CONTROLLER = Controller(
         storage.watch(kinds.OVN_NETWORK),
         storage.watch_claims(kinds.OVN_NETWORK),
         # Labels decide which of them are gateways.
-        watches.nodes_for_all(kinds.OVN_NETWORK),
+        watches.nodes(kinds.OVN_NETWORK),
     ),
 )

@@ -66,7 +66,7 @@ CONTROLLER = Controller(
     ),
     watches=(
         pods.watch(kinds.PLACEMENT.kind),
-        watches.nodes_for_all(kinds.PLACEMENT),
+        watches.nodes(kinds.PLACEMENT),
         watches.referenced(kinds.KEYSTONE, kinds.PLACEMENT, "keystoneRef"),
         watches.referenced(kinds.MARIADB, kinds.PLACEMENT, "databaseRef"),
         watches.referenced(kinds.MEMCACHED, kinds.PLACEMENT, "memcachedRef"),

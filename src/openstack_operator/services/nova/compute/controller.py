@@ -235,7 +235,7 @@ CONTROLLER = Controller(
     finalize=finalize,
     watches=(
         pods.watch(kinds.NOVA_COMPUTE.kind),
-        watches.nodes_for_all(kinds.NOVA_COMPUTE),
+        watches.nodes(kinds.NOVA_COMPUTE),
         Watch(kinds.NOVA_COMPUTE, _rivals),
         connections.watch(kinds.NOVA_COMPUTE),
         watches.referenced(kinds.NOVA_CONDUCTOR, kinds.NOVA_COMPUTE, "conductorRef"),

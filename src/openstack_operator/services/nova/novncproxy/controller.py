@@ -44,6 +44,6 @@ CONTROLLER = Controller(
     watches=(
         pods.watch(kinds.NOVA_NOVNCPROXY.kind),
         connections.watch(kinds.NOVA_NOVNCPROXY),
-        watches.nodes_for_all(kinds.NOVA_NOVNCPROXY),
+        watches.nodes(kinds.NOVA_NOVNCPROXY),
     ),
 )
