@@ -39,6 +39,7 @@ def test_the_pod_serves_from_a_volume_of_its_own_and_nothing_else_is_writable() 
 
 
 def test_the_api_finds_its_file_and_the_paste_file_of_the_image_beside_it() -> None:
+    """Regression r89."""
     pod = stateful_set(GlanceSpec())["spec"]["template"]["spec"]
     environment = {entry["name"]: entry["value"] for entry in pod["containers"][0]["env"]}
 
@@ -102,6 +103,7 @@ def test_one_job_makes_the_schema_and_the_metadata_definitions() -> None:
 
 
 def test_the_server_takes_large_chunks_and_lets_transfers_finish_within_the_grace_period() -> None:
+    """Regression r4."""
     parser = configparser.ConfigParser(strict=False, interpolation=None)
     parser.read_string(resources.uwsgi())
     server = parser["uwsgi"]
