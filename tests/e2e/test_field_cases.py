@@ -103,7 +103,7 @@ def automatic(cloud: Cloud) -> Iterator[Any]:
     try:
         yield network
     finally:
-        network.delete_auto_allocated_topology(project)
+        network.delete_auto_allocated_topology(project, ignore_missing=True)
         network.delete_subnet_pool(pool)
         for one in (one for one in outside if one.name == PREFIX):
             network.delete_network(one)
