@@ -26,6 +26,8 @@ from keystoneauth1 import exceptions
 from observers import Apis, Blame, Echoes, Login, LoginError
 
 PUBLIC = "public"
+# How often each fault is made; for work on the tests.
+TIMES = "OPENSTACK_OPERATOR_FAULTS_TIMES"
 LOOK_SECONDS = 0.5
 # So long everything must be well without a break before it counts as being back.
 CALM_SECONDS = 3.0
@@ -98,7 +100,7 @@ class Scene:
 
     def __init__(self, cloud: Cloud, key: Path, *, is_repeated: bool) -> None:
         self.cloud, self.cluster, self.namespace = cloud, cloud.cluster, cloud.namespace
-        self.times = int(os.environ.get("TIMES", 2)) if is_repeated else 1
+        self.times = int(os.environ.get(TIMES, "2")) if is_repeated else 1
         self.guest = Guest(cloud, key, name="faults")
         self.echoes = Echoes(self.guest.address)
         self.apis = Apis(self._log_in)
