@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import socket
+import subprocess
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +23,7 @@ import requests
 import websocket
 from clouds import Cloud
 from clusters import condition
-from guests import Guest, until
+from guests import BOOT_SECONDS, Guest, until
 from machine import Start
 
 from openstack_operator.embedded import first_vm
@@ -238,6 +240,45 @@ def test_a_snapshot_of_a_vm_becomes_an_image(guest: Guest) -> None:
         assert image.size > MEBIBYTE
     finally:
         images.delete_image(image.id)
+
+
+def _uptime(guest: Guest) -> float:
+    return float(guest.run("cut -d' ' -f1 /proc/uptime"))
+
+
+def test_a_tap_that_somebody_took_down_is_up_again(guest: Guest) -> None:
+    """As the userspace switch itself may do it, which writes flags that it saw a moment ago."""
+    name = f"tap{guest.port.id[:11]}"
+    subprocess.run(["ip", "link", "set", name, "down"], check=True)
+    until(lambda: "UP" in _flags(name), f"{name} is up", 30)
+    until(lambda: first_vm.answers(guest.address), "the VM answers again", 30)
+
+
+def _flags(name: str) -> list[str]:
+    said = subprocess.run(["ip", "-json", "link", "show", name], check=True, capture_output=True, text=True).stdout
+    flags: list[str] = json.loads(said)[0]["flags"]
+    return flags
+
+
+def test_a_vm_that_was_suspended_answers_again(guest: Guest) -> None:
+    """libvirt makes its tap anew."""
+    compute, before = guest.connection.compute, _uptime(guest)
+    compute.suspend_server(guest.server)
+    compute.wait_for_server(guest.server, status="SUSPENDED", wait=120, interval=0.5)
+    compute.resume_server(guest.server)
+    compute.wait_for_server(guest.server, status="ACTIVE", wait=120, interval=0.5)
+    until(lambda: first_vm.answers(guest.address), "the VM answers again", 60)
+    assert _uptime(guest) > before, "the VM was started anew"
+
+
+def test_a_vm_that_was_rebooted_answers_again(guest: Guest) -> None:
+    """It ends by itself, and its domain is started again with a new tap."""
+    compute, before = guest.connection.compute, _uptime(guest)
+    compute.reboot_server(guest.server, "SOFT")
+    until(lambda: compute.get_server(guest.server.id).status != "ACTIVE", "the reboot has begun", 60)
+    compute.wait_for_server(guest.server, status="ACTIVE", wait=180, interval=0.5)
+    until(lambda: first_vm.answers(guest.address), "the VM answers again", BOOT_SECONDS)
+    assert _uptime(guest) < before + 60, "the VM was not started anew"
 
 
 def test_a_vm_survives_the_restart_of_every_node_agent(guest: Guest) -> None:
