@@ -21,8 +21,8 @@ faults: ## breaks everything that there is, each thing several times, on the clo
 	OPENSTACK_OPERATOR_FAULTS=all OPENSTACK_OPERATOR_FAULTS_RESULT=$(FAULTS_RESULT) $(PYTHON) -m pytest tests/faults $(FAULTS)
 	$(PYTHON) tests/faults/records.py $(FAULTS_RESULT) docs
 
-tempest: ## OpenStack's own smoke tests against the cloud of ./up
-	./scripts/tempest.sh
+tempest: ## OpenStack's own tests against the cloud of ./up; SETS="identity image network compute scenario" for more
+	./scripts/tempest.sh $(SETS)
 
 generate: ## CRDs, access rules, install manifest, reference
 	PYTHONPATH=src $(PYTHON) -m openstack_operator.cli.generate
