@@ -166,6 +166,10 @@ class Cloud:
         return json.loads(self.openstack(*arguments, "-f", "json"))
 
 
+NO_SERVICES = ("networkPolicies",)
+"""Fields that can be switched off and are no service."""
+
+
 def services(cluster: Cluster) -> dict[str, Object]:
     """Schema of each service that a control plane can have, by the name of its field."""
     crd = json.loads(cluster.kubectl("get", "crd", f"{CONTROL_PLANE}.openstack.k8s.io", "-o", "json"))
@@ -174,7 +178,7 @@ def services(cluster: Cluster) -> dict[str, Object]:
     return {
         name: field
         for name, field in fields.items()
-        if name in INTERNAL_SERVICES or "enabled" in field.get("properties", {})
+        if name not in NO_SERVICES and (name in INTERNAL_SERVICES or "enabled" in field.get("properties", {}))
     }
 
 

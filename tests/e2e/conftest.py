@@ -31,7 +31,19 @@ FAULTS = HERE.with_name("faults")
 SMALL_NAMESPACE = "e2e-small"
 
 # The cheap and harmless first, what breaks things later, what takes everything away at the very end.
-ORDER = ("cloud", "kubectl", "questions", "hygiene", "bad_input", "cells", "repair", FAULTS.name, "delete", "down")
+ORDER = (
+    "cloud",
+    "kubectl",
+    "questions",
+    "hygiene",
+    "network_policies",
+    "bad_input",
+    "cells",
+    "repair",
+    FAULTS.name,
+    "delete",
+    "down",
+)
 
 
 @pytest.hookimpl(trylast=True)

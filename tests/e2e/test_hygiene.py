@@ -7,11 +7,11 @@ Secret in it. The second looks at what is declared, and at what the kernel says 
 from __future__ import annotations
 
 import base64
+import collections
 import contextlib
-import functools
 import json
-import os
 import re
+import time
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +20,7 @@ import pytest
 import yaml
 from clouds import Cloud
 from clusters import OPERATOR_NAMESPACE, Cluster, ClusterError, Object
+from machine import processes
 
 ROOT = Path(__file__).parents[2]
 OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:openstack-operator"
@@ -49,6 +50,11 @@ def _values(item: Object) -> Iterator[tuple[str, str]]:
                         yield f"{where}: {option[1]}", option[2].strip("'\"")
                     elif len(line) >= LONG_LINE and not line.startswith("#") and " " not in line:
                         yield where, line
+
+
+DEBUG_OPERATOR = "operator-at-debug-level"
+RECONCILED = re.compile(r'openstack_operator_reconcile_total\{kind="(\w+)",result="(\w+)"\} ([\d.]+)')
+PASS_SECONDS = 120
 
 
 @pytest.fixture(scope="module")
@@ -120,28 +126,62 @@ def test_no_log_holds_a_secret(cloud: Cloud, secrets: dict[bytes, str]) -> None:
     assert _leaks(secrets, texts()) == []
 
 
-@functools.cache
-def _own_mounts() -> str:
-    return os.readlink("/proc/self/ns/mnt")
+@pytest.fixture
+def debug_log(cloud: Cloud) -> Iterator[str]:
+    """What another operator says at debug level, which looks at every object of the cloud for the first time: it logs
+    in everywhere, and finds all as it should be."""
+    deployment = cloud.cluster.get("deployments", "openstack-operator", OPERATOR_NAMESPACE)
+    template = deployment["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    container["args"] = ["--log-level=debug", f"--namespace={cloud.namespace}", "--no-leader-election"]
+    # Nobody shall ask it about objects.
+    container["ports"] = [port for port in container["ports"] if port["name"] != "webhook"]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": DEBUG_OPERATOR, "namespace": OPERATOR_NAMESPACE, "labels": template["metadata"]["labels"]},
+        "spec": {**template["spec"], "restartPolicy": "Never"},
+    }
+    wanted = collections.Counter(item["kind"] for item in cloud.cluster.ours(cloud.namespace))
+    cloud.cluster.apply(pod)
+    try:
+        cloud.cluster.until("pods", DEBUG_OPERATOR, OPERATOR_NAMESPACE, _is_running, "running")
+        end = time.monotonic() + PASS_SECONDS
+        done: collections.Counter[str] = collections.Counter()
+        while not done >= wanted:
+            assert time.monotonic() < end, f"no pass over {wanted - done} after {PASS_SECONDS} s"
+            time.sleep(1)
+            with contextlib.suppress(ClusterError):
+                path = f"/api/v1/namespaces/{OPERATOR_NAMESPACE}/pods/{DEBUG_OPERATOR}:8080/proxy/metrics"
+                text = cloud.cluster.kubectl("get", "--raw", path)
+                done = collections.Counter(
+                    {kind: int(float(count)) for kind, result, count in RECONCILED.findall(text) if result == "done"}
+                )
+        yield cloud.cluster.kubectl("logs", "-n", OPERATOR_NAMESPACE, DEBUG_OPERATOR)
+    finally:
+        cloud.cluster.delete("pods", DEBUG_OPERATOR, OPERATOR_NAMESPACE, wait=True)
 
 
-def _processes() -> Iterator[Path]:
-    """Processes of containers: those in another mount name space than the machine's."""
-    for directory in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if os.readlink(directory / "ns/mnt") != _own_mounts():
-                yield directory
+def _is_running(pod: Object | None) -> bool:
+    return pod is not None and pod["status"].get("phase") == "Running"
+
+
+def test_the_operators_log_holds_no_secret_at_debug_level(
+    cloud: Cloud, secrets: dict[bytes, str], debug_log: str
+) -> None:
+    assert '"event": "caches synced"' in debug_log
+    assert _leaks(secrets, iter([("log at debug level", debug_log.encode())])) == []
 
 
 def test_no_argument_and_no_environment_holds_a_secret(cloud: Cloud, secrets: dict[bytes, str]) -> None:
     def texts() -> Iterator[tuple[str, bytes]]:
-        for process in _processes():
+        for process in processes():
             for file in ("cmdline", "environ"):
                 with contextlib.suppress(OSError):
                     text = (process / file).read_bytes()
                     yield f"{file} of {text[:60]!r}", text.replace(b"\0", b"\n")
 
-    assert len(list(_processes())) > 5
+    assert len(list(processes())) > 5
     assert _leaks(secrets, texts()) == []
 
 
@@ -225,7 +265,7 @@ def test_the_kernel_agrees(pods: list[Object]) -> None:
         if status.get("containerID") and "running" in status["state"]
     }
     seen, problems = set(), []
-    for process in _processes():
+    for process in processes():
         with contextlib.suppress(OSError):
             groups, status = (process / "cgroup").read_text(), (process / "status").read_text()
             mounts = (process / "mounts").read_text()

@@ -11,7 +11,7 @@ from typing import Any
 
 from openstack_operator.controlplane import resources
 from openstack_operator.controlplane.types import KIND, OpenStackControlPlaneSpec, Phase
-from openstack_operator.kit import config_validity, credentials, kinds, levels, names, pods, workloads
+from openstack_operator.kit import config_validity, credentials, kinds, levels, names, pods, watches, workloads
 from openstack_operator.kit.service import Service
 from openstack_operator.kit.types import ConfigPolicy
 from openstack_operator.runtime import conditions, errors
@@ -94,6 +94,18 @@ def mirror(item: Object) -> None:
     raise errors.Waiting(ready["reason"], message)
 
 
+async def ensure_network_policies(scope: Scope[OpenStackControlPlaneSpec]) -> None:
+    """Pods take connections only from what needs them, or the policies are switched off."""
+    wanted = scope.spec.network_policies
+    bodies: list[Object] = []
+    if wanted.enabled:
+        nodes = scope.manager.informer(built_in.NODE).items()
+        bodies = resources.network_policies(scope.name, SERVICES, nodes, wanted.node_cidrs)
+    for body in bodies:
+        await scope.apply(built_in.NETWORKPOLICY, body)
+    await scope.prune(built_in.NETWORKPOLICY, keep=[body["metadata"]["name"] for body in bodies])
+
+
 async def ensure_client(scope: Scope[OpenStackControlPlaneSpec]) -> None:
     """The pod with the openstack command runs, or is disabled."""
     with _phase(scope, "CoreServices"):
@@ -161,9 +173,19 @@ CONTROLLER = Controller(
             )
             for service in SERVICES
         ),
+        Step("NetworkPoliciesReady", ensure_network_policies, needs=("Accepted",)),
         Step("ClientReady", ensure_client, needs=("Accepted", "KeystoneReady")),
     ),
-    owns=(*(service.kinds[0].resource for service in SERVICES), built_in.SECRET, built_in.DEPLOYMENT),
-    watches=(pods.watch(kinds.CONTROL_PLANE.kind), Watch(kinds.CONTROL_PLANE, _others)),
+    owns=(
+        *(service.kinds[0].resource for service in SERVICES),
+        built_in.SECRET,
+        built_in.DEPLOYMENT,
+        built_in.NETWORKPOLICY,
+    ),
+    watches=(
+        pods.watch(kinds.CONTROL_PLANE.kind),
+        Watch(kinds.CONTROL_PLANE, _others),
+        watches.nodes(kinds.CONTROL_PLANE),
+    ),
     finalize=finalize,
 )
