@@ -197,7 +197,16 @@ IMMUTABLE = [
             "messagingSecretRef": {"name": "bus"},
             "cellDatabaseSecretRef": {"name": "db"},
         },
-    )
+    ),
+    (ours.PLACEMENT, "databaseRef", {"name": "other"}, {}),
+    (ours.NOVA, "cellTemplates", {"cell1": {"databaseRef": {"name": "other"}}}, {}),
+    (
+        ours.NOVA,
+        "cellTemplates",
+        {"cell2": {"databaseRef": None}},
+        {"cellTemplates": {"cell2": {"databaseRef": {"name": "own"}}}},
+    ),
+    (ours.CONTROL_PLANE, "nova", {"cellTemplates": {"cell1": {"databaseRef": {"name": "other"}}}}, {}),
 ]
 
 
@@ -205,6 +214,7 @@ IMMUTABLE = [
 async def test_an_immutable_field_stays_where_no_webhook_answers(
     world: Any, resource: kinds.Resource, field: str, value: Any, spec: dict[str, Any]
 ) -> None:
+    """Regression f85, h12: on another server a service found an empty database."""
     await world.create(resource, "one", spec)
     with pytest.raises(errors.ApiError, match=f"spec.{field}.*cannot be changed"):
         await world.patch(resource, "one", {"spec": {field: value}})

@@ -644,6 +644,29 @@ async def test_a_cell_with_servers_stays_until_they_are_gone(compute_api_answers
     assert "nova_cell2" not in (await asked(world))[0]
 
 
+async def test_a_cell_that_cannot_go_holds_up_no_other(compute_api_answers: set[str], world: Any) -> None:
+    """Regression f8: the first deletion that failed ended the pass, and no later cell was ever looked at."""
+    world.node.statuses["nova/remove-cell2"] = said(FOUND)
+    world.node.statuses["nova/remove-cell3"] = kubelet.failed("Access denied for user")
+    world.node.statuses["nova/remove-cell4"] = said("gone")
+    own = {cell: {"computes": {"x": {"nodeSelector": {"cell": cell}}}} for cell in ("cell2", "cell3", "cell4")}
+    async with operator(world), asyncio.TaskGroup() as group:
+        await surroundings(world)
+        playing = group.create_task(world.play_servers())
+        await world.create(ours.NOVA, "nova", {"cellTemplates": {"cell1": {}} | own})
+        for cell in own:
+            await world.until_ready(ours.NOVA_CONDUCTOR, f"nova-{cell}-conductor")
+        await parts_ready(world)
+        await world.patch(ours.NOVA, "nova", {"spec": {"cellTemplates": dict.fromkeys(own)}})
+        await world.until_gone(ours.NOVA_CELL, "nova-cell4")
+        await world.until_gone(kinds.SECRET, "nova-cell4-db")
+        item = await world.until_condition(ours.NOVA, "nova", "CellRemovalReady", "False", text="servers web")
+        assert set(item["status"]["registeredCells"]) == {"cell1", "cell2", "cell3"}
+        for cell in ("cell2", "cell3"):
+            assert await world.find(ours.NOVA_CELL, f"nova-{cell}") is not None
+        playing.cancel()
+
+
 async def test_a_cell_goes_by_force_with_what_is_in_it(two_cells: Any) -> None:
     world = two_cells
     modes = []

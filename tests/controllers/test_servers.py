@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,8 @@ async def test_databases_are_granted_changed_and_dropped_in_a_real_mariadb(real:
         assert "schema_two" in await asyncio.to_thread(databases, "two", "plain")
 
 
-async def test_virtual_hosts_are_granted_changed_and_deleted_in_a_real_rabbitmq(real: Any) -> None:
+async def test_virtual_hosts_are_granted_changed_and_deleted_in_a_real_rabbitmq(real: Any, tmp_path: Path) -> None:
+    """Regression f45: a limit of its memory is what the server goes by, not the memory of the node."""
     url = f"http://{containers.DOOR}:15672/api"
 
     async def call(path: str, user: str, password: str) -> tuple[int, Any]:
@@ -129,8 +131,11 @@ async def test_virtual_hosts_are_granted_changed_and_deleted_in_a_real_rabbitmq(
     await real.secret("mine", user="nova-cell1", password=DIFFICULT)
     async with real.operator("rabbitmq"):
         request = {"name": "nova-cell1", "secretRef": {"name": "mine"}}
-        await real.create(ours.RABBITMQ, "bus", {"vhosts": [request]})
+        limited = {"limits": {"memory": "777Mi"}}
+        await real.create(ours.RABBITMQ, "bus", {"vhosts": [request], "resources": limited})
         await real.until_ready(ours.RABBITMQ, "bus")
+        log = (tmp_path / "bus-0" / "rabbitmq.log").read_text()
+        assert re.findall(r"high watermark set to .* of (\d+) MiB", log) == ["777"]
         admin = decoded(await real.get(kinds.SECRET, "bus-admin"))["password"]
         _, found = await call("/vhosts", "admin", admin)
         assert {one["name"]: one["default_queue_type"] for one in found}["nova-cell1"] == "quorum"

@@ -32,6 +32,11 @@ SAME_RELEASE = Rule("self == oldSelf", "the release cannot be changed after crea
 Release = Annotated[ReleaseName, K8s(cel=(SAME_RELEASE,))]
 DEFAULT_RELEASE: ReleaseName = "2026.1"
 
+SAME_SERVER = Rule(
+    "self == oldSelf",
+    "the database server cannot be changed after creation: on another one the service would begin with nothing",
+)
+
 ConfigText = Annotated[str, Field(max_length=65536)]
 """A piece of an oslo.config file."""
 
@@ -299,8 +304,9 @@ class ServiceInstance(Instance, Inheriting):
 
     region: Annotated[str, Field(min_length=1, max_length=255)] = "RegionOne"
     """Keystone region. Sets the region of the endpoints and region_name in every client section."""
-    database_ref: Ref = Ref(name="mariadb")
-    """The MariaDB object that holds the service's database. Sets the host in the connection URL."""
+    database_ref: Annotated[Ref, K8s(cel=(SAME_SERVER,))] = Ref(name="mariadb")
+    """The MariaDB object that holds the service's database, which cannot be changed. Sets the host in the connection
+    URL."""
     memcached_ref: Ref = Ref(name="memcached")
     """The Memcached object that caches tokens. Sets memcached_servers."""
 

@@ -17,6 +17,13 @@ START_NAME = "start.sh"
 MAX_FD = 4096
 THREADS = 4
 
+# As long as the slowest request waits for an answer from the message bus (rpc_response_timeout).
+MERCY_SECONDS = 60
+# Endpoints are told that a pod goes while it still serves.
+PRE_STOP_SECONDS = 3
+GRACE_SECONDS = PRE_STOP_SECONDS + MERCY_SECONDS + 5
+"""For the pods: what Kubernetes kills after less than the server's own time has been cut off."""
+
 
 def ini(module: str, port: int, *, processes: int = 1, threads: int = THREADS, extra: tuple[str, ...] = ()) -> str:
     """The ini file; ``extra`` are further lines."""
@@ -39,7 +46,7 @@ def ini(module: str, port: int, *, processes: int = 1, threads: int = THREADS, e
         # Longer than any client's patience between two pieces of a request body.
         "socket-timeout = 60",
         "chunked-input-timeout = 60",
-        "worker-reload-mercy = 60",
+        f"worker-reload-mercy = {MERCY_SECONDS}",
         "disable-logging = true",
         "log-4xx = true",
         "log-5xx = true",
@@ -69,5 +76,5 @@ def container(
         liveness=workloads.tcp_probe(port),
         cpu=cpu,
         memory=memory,
-        pre_stop_seconds=3,
+        pre_stop_seconds=PRE_STOP_SECONDS,
     )

@@ -29,6 +29,13 @@ class ApiError(OperatorError):
         return self.status in (400, 422) or "failed to create typed patch object" in self.message
 
 
+    @property
+    def is_denial(self) -> bool:
+        """Whether a policy or a webhook of the cluster's own refused it: it may allow the same request later, and
+        nothing tells us."""
+        return "denied request" in self.message or "denied the request" in self.message
+
+
 class ApiUnreachableError(OperatorError):
     """The API server did not answer: refused, cut, silent, or something else answered in its place."""
 

@@ -239,7 +239,7 @@ class Runner(Generic[S]):
             scope.log.warning("request refused", step=step.condition, problem=str(problem))
             is_hopeless = problem.is_rejection
             outcome = Outcome("False", conditions.REASON_API_ERROR, str(problem), stalled=is_hopeless)
-            return outcome, None if is_hopeless else BACK_OFF
+            return outcome, None if is_hopeless and not problem.is_denial else BACK_OFF
         except errors.ApiUnreachableError:
             raise
         except Exception as problem:

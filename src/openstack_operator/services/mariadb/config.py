@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import config
+from openstack_operator.kit import config, open_files
 from openstack_operator.services.mariadb.types import MariaDBSpec
 
 PORT = 3306
@@ -63,5 +63,5 @@ if [ ! -d {DATA}/data/mysql ]; then
     --auth-root-authentication-method=normal --tmpdir=/tmp > /dev/null
   mv {DATA}/data.new {DATA}/data
 fi
-exec mariadbd --defaults-file={config.MERGED}/my.cnf
+{open_files.limit()}exec mariadbd --defaults-file={config.MERGED}/my.cnf
 """

@@ -18,6 +18,9 @@ STATE = "/var/lib/neutron"
 METADATA_SOCKET = f"{STATE}/metadata_proxy"
 OVSDB = "tcp:127.0.0.1:6640"
 
+SHUTDOWN_SECONDS = 20
+"""Daemons give up on calls in progress after that long, before Kubernetes kills them."""
+
 PRIVSEP_SECTIONS = (
     "privsep",
     "privsep_conntrack",
@@ -48,6 +51,7 @@ def rows(release: releases.Release) -> tuple[ini.Row, ...]:
         ini.fixed("DEFAULT", "service_plugins", "ovn-router,segments,trunk", "what OVN implements"),
         ini.fixed("DEFAULT", "state_path", STATE, "an empty volume"),
         ini.fixed("DEFAULT", "rpc_workers", 1, "pods are what scales"),
+        ini.fixed("DEFAULT", "graceful_shutdown_timeout", SHUTDOWN_SECONDS, "less than the pod is given to end"),
         ini.fixed("DEFAULT", "notify_nova_on_port_status_changes", True, "Nova waits for the port before it boots"),
         ini.fixed("DEFAULT", "notify_nova_on_port_data_changes", True, "guests' metadata show floating addresses"),
         ini.spec("DEFAULT", "global_physnet_mtu", "physicalNetworkMtu"),
@@ -82,6 +86,7 @@ AGENT_ROWS = (
     ini.fixed("DEFAULT", "nova_metadata_protocol", "http", "inside the cluster"),
     ini.fact("DEFAULT", "metadata_proxy_shared_secret", "metadata.secret", secret=True),
     ini.fixed("DEFAULT", "metadata_workers", 0, "one process serves the guests of one node"),
+    ini.fixed("DEFAULT", "graceful_shutdown_timeout", SHUTDOWN_SECONDS, "less than the pod is given to end"),
     ini.fixed("agent", "extensions", "metadata", "what the agent does"),
     ini.fixed("agent", "root_helper", "", "it is root already, and there is no sudo"),
     ini.fixed("oslo_concurrency", "lock_path", f"{STATE}/lock", "a directory of the node"),

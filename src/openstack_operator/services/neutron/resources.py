@@ -13,6 +13,7 @@ from openstack_operator.services.neutron.config import (
     CONF,
     METADATA_SOCKET,
     PORT,
+    SHUTDOWN_SECONDS,
     STATE,
 )
 from openstack_operator.services.neutron.types import NeutronSpec
@@ -23,6 +24,8 @@ SERVER = blueprint.Blueprint(SERVICE, kinds.NEUTRON, "neutron-server", UID)
 AGENT = blueprint.Blueprint(SERVICE, kinds.NEUTRON, "neutron-ovn-agent", user=None)
 AMQP_PORT = 5672
 WRITABLE = ("/tmp", STATE)
+GRACE_SECONDS = SHUTDOWN_SECONDS + 10
+"""Of the daemons; an idle one ends at once."""
 
 NODE_STATE = "/var/lib/openstack/neutron"
 """On the node: configuration and pid files of the metadata proxies, beside the namespaces that outlive the pod."""
@@ -59,6 +62,7 @@ def _pod(
     component: str,
     container: workloads.Container,
     own: PodSettings | None = None,
+    grace_seconds: int = GRACE_SECONDS,
 ) -> workloads.Pod:
     own = own or PodSettings(
         node_selector=spec.node_selector,
@@ -69,7 +73,9 @@ def _pod(
         own = own.model_copy(update={"extra_mounts": (*spec.extra_mounts, *own.extra_mounts)})
     if not own.container_image:
         own = own.model_copy(update={"container_image": spec.container_image})
-    return SERVER.pod(instance, spec, component, container, own=own, sources=sources, writable=WRITABLE)
+    return SERVER.pod(
+        instance, spec, component, container, own=own, sources=sources, writable=WRITABLE, grace_seconds=grace_seconds
+    )
 
 
 def api_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> workloads.Pod:
@@ -81,7 +87,7 @@ def api_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> worklo
         env={"OS_NEUTRON_CONFIG_DIR": config.MERGED, "OS_NEUTRON_CONFIG_FILES": CONF},
         memory="256Mi",
     )
-    return _pod(instance, spec, sources, "api", container, spec)
+    return _pod(instance, spec, sources, "api", container, spec, wsgi.GRACE_SECONDS)
 
 
 APPLICATION = "neutron_application"
@@ -172,6 +178,7 @@ def agent_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> work
         own=spec.agent,
         sources=sources,
         host_network=True,
+        grace_seconds=GRACE_SECONDS,
         volumes=(
             {"name": "netns", "hostPath": {"path": "/run/netns", "type": "DirectoryOrCreate"}},
             {"name": "state", "hostPath": {"path": NODE_STATE, "type": "DirectoryOrCreate"}},

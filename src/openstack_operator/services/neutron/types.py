@@ -43,6 +43,8 @@ def _vlan_range(text: str) -> str:
     return text
 
 
+# Neutron puts scheme and port around it: a URL would be an address that nobody has.
+HOST = r"^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$"
 VniRange = Annotated[str, Field(pattern=r"^[0-9]{1,8}:[0-9]{1,8}$", max_length=17), AfterValidator(_vni_range)]
 VlanRange = Annotated[
     str, Field(pattern=r"^[^\s:,]+(:[0-9]{1,4}:[0-9]{1,4})?$", max_length=80), AfterValidator(_vlan_range)
@@ -105,7 +107,7 @@ class NeutronSpec(NeutronTemplate, MessagingClientInstance):
 
     ovn_ref: Ref = Ref(name="ovn")
     """The OVNNetwork object that carries the networks. Sets [ovn] ovn_nb_connection and ovn_sb_connection."""
-    nova_metadata_host: Annotated[str, Field(min_length=1, max_length=253)] = "nova-metadata"
+    nova_metadata_host: Annotated[str, Field(pattern=HOST, max_length=253)] = "nova-metadata"
     """Service of the same namespace, or host name with dots, that serves guests' metadata. Sets [DEFAULT]
     nova_metadata_host of the agent."""
 

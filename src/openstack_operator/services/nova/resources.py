@@ -46,9 +46,13 @@ def pod(
     owner_kind: str,
     role: str,
     container: workloads.Container,
+    grace_seconds: int = 0,
     hash_extra: str = "",
 ) -> workloads.Pod:
-    """The pods of one of Nova's processes in a Deployment; ``spec`` has an ``Instance`` and ``PodSettings``."""
+    """The pods of one of Nova's processes in a Deployment; ``spec`` has an ``Instance`` and ``PodSettings``.
+
+    ``grace_seconds`` is for those that do not say in their spec how long they may take to end.
+    """
     pod_settings: PodSettings = spec
     return workloads.Pod(
         service=SERVICE,
@@ -60,7 +64,7 @@ def pod(
         settings=pod_settings,
         sources=sources,
         containers=(workloads.of_release(spec.openstack_release, SERVICE, container),),
-        grace_seconds=getattr(spec, "shutdown_seconds", 10) + TERMINATION_RESERVE,
+        grace_seconds=grace_seconds or getattr(spec, "shutdown_seconds", 10) + TERMINATION_RESERVE,
         hash_extra=hash_extra,
     )
 

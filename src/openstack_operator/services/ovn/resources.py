@@ -93,7 +93,8 @@ def database_pod(instance: str, spec: OVNNetworkSpec, which: str) -> workloads.P
             workloads.Container(
                 name=f"ovn-{which}",
                 command=_command("database.sh"),
-                env={"DATABASE": which},
+                # The second is for people: ovn-nbctl and ovn-sbctl look elsewhere by themselves.
+                env={"DATABASE": which, f"OVN_{which.upper()}_DB": f"unix:/run/ovn/{which}.sock"},
                 env_from_fields={"POD_IP": "status.podIP"},
                 ports={"clients": config.CLIENT_PORTS[which], "raft": config.RAFT_PORTS[which]},
                 # The port opens when the member belongs to a cluster with a leader and the first row was written.
@@ -155,7 +156,12 @@ def northd_pod(instance: str, spec: OVNNetworkSpec, northbound: str, southbound:
             workloads.Container(
                 name="ovn-northd",
                 command=_command("northd.sh"),
-                env={"OVN_NB": northbound, "OVN_SB": southbound},
+                env={
+                    "OVN_NB": northbound,
+                    "OVN_SB": southbound,
+                    "OVN_NB_DB": northbound,
+                    "OVN_SB_DB": southbound,
+                },
                 probe=workloads.exec_probe("sh", "-c", status),
                 memory="64Mi",
                 mounts=(_SCRIPTS,),

@@ -26,6 +26,7 @@ def api_pod(instance: str, spec: PlacementSpec, sources: config.Sources) -> work
         container,
         own=spec,
         sources=sources,
+        grace_seconds=wsgi.GRACE_SECONDS,
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from openstack_operator.kit import config
+from openstack_operator.kit import config, open_files, quantities
+from openstack_operator.services.rabbitmq.types import RabbitMQSpec
 
 AMQP_PORT, MANAGEMENT_PORT = 5672, 15672
 EPMD_PORT, DISTRIBUTION_PORT = 4369, 25672
@@ -25,6 +26,16 @@ disk_free_limit.absolute = 200MB
 # Statistics nobody looks at cost CPU.
 management_agent.disable_metrics_collector = true
 """
+
+
+def conf(spec: RabbitMQSpec) -> str:
+    """The server's configuration. Where the container's memory is limited, publishers are stopped by that limit: the
+    server measures itself against the memory of the node, and would be killed long before."""
+    limit = spec.resources.limits.memory
+    if not limit:
+        return CONF
+    return f"{CONF}total_memory_available_override_value = {int(quantities.value(limit))}\n"
+
 
 PLUGINS = "[rabbitmq_management].\n"
 
@@ -49,7 +60,7 @@ export HOME={DATA}
 cat {config.MERGED}/erlang.cookie > {DATA}/.erlang.cookie.new
 chmod 400 {DATA}/.erlang.cookie.new
 mv -f {DATA}/.erlang.cookie.new {DATA}/.erlang.cookie
-exec /usr/lib/rabbitmq/bin/rabbitmq-server
+{open_files.limit()}exec /usr/lib/rabbitmq/bin/rabbitmq-server
 """
 
 

@@ -28,7 +28,7 @@ async def ensure_config(scope: Scope[RabbitMQSpec]) -> None:
         scope,
         "rabbitmq",
         (),
-        whole={"rabbitmq.conf": files.CONF, "enabled_plugins": files.PLUGINS},
+        whole={"rabbitmq.conf": files.conf(scope.spec), "enabled_plugins": files.PLUGINS},
         whole_secret={
             "definitions.json": files.definitions(ADMIN, scope.facts["admin.password"]),
             "erlang.cookie": scope.facts["cookie"],

@@ -64,8 +64,18 @@ class CellParts(Configurable):
 class CellTemplate(CellParts):
     """A cell."""
 
+    cel_rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "(has(self.databaseRef) ? self.databaseRef.name : '') == "
+            "(has(oldSelf.databaseRef) ? oldSelf.databaseRef.name : '')",
+            "the database server of a cell cannot be changed after creation: the cell's servers are in its database",
+            field_path=".databaseRef",
+        ),
+    )
+
     database_ref: Ref | None = None
-    """The MariaDB object with the cell's database; the Nova's own when absent. Sets the host in the connection URL."""
+    """The MariaDB object with the cell's database, which cannot be changed; the Nova's own when absent. Sets the host
+    in the connection URL."""
     messaging_ref: Ref | None = None
     """The RabbitMQ object with the cell's message bus; the Nova's own when absent. Sets the host in transport_url."""
 

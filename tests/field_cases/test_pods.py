@@ -1,0 +1,281 @@
+"""What every pod of a cloud has to have, and what other deployments' pods lacked."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pods
+import pytest
+from pods import CELL, METADATA, PROCESS, TOP
+
+import openstack_operator
+from openstack_operator.kit import catalogues, ini, labels, open_files, releases, workloads
+from openstack_operator.services.glance import config as glance
+from openstack_operator.services.glance.types import GlanceSpec
+from openstack_operator.services.mariadb import config as mariadb
+from openstack_operator.services.mariadb.types import MariaDBSpec
+from openstack_operator.services.neutron import config as neutron
+from openstack_operator.services.neutron.types import NeutronSpec
+from openstack_operator.services.nova.api import config as nova_api
+from openstack_operator.services.nova.api.types import NovaAPISpec
+from openstack_operator.services.nova.compute import config as compute
+from openstack_operator.services.nova.compute.types import NovaComputeSpec
+from openstack_operator.services.nova.conductor import config as conductor
+from openstack_operator.services.nova.conductor.types import NovaConductorSpec
+from openstack_operator.services.nova.metadata import config as metadata
+from openstack_operator.services.nova.metadata.types import NovaMetadataSpec
+from openstack_operator.services.nova.novncproxy import config as novncproxy
+from openstack_operator.services.nova.novncproxy.types import NovaNoVNCProxySpec
+from openstack_operator.services.nova.scheduler import config as scheduler
+from openstack_operator.services.nova.scheduler.types import NovaSchedulerSpec
+from openstack_operator.services.ovn import config as ovn
+from openstack_operator.services.ovn import resources as ovn_resources
+from openstack_operator.services.ovn.types import OVNNetworkSpec
+from openstack_operator.services.rabbitmq import config as rabbitmq
+
+SOURCE = Path(openstack_operator.__file__).parent
+APIS, UWSGI, DAEMONS, EVERYTHING = pods.apis(), pods.uwsgi(), pods.daemons(), pods.everything()
+RELEASE = releases.load("2026.1")
+NEUTRON = neutron.rows(RELEASE), NeutronSpec()
+FILES: dict[str, tuple[tuple[ini.Row, ...], Any]] = {
+    "glance": (glance.ROWS, GlanceSpec()),
+    "neutron": NEUTRON,
+    "nova": (nova_api.ROWS, NovaAPISpec.model_validate(TOP)),
+    "nova metadata": (metadata.GLOBAL_ROWS, NovaMetadataSpec.model_validate(TOP | METADATA)),
+    "novncproxy": (novncproxy.ROWS, NovaNoVNCProxySpec.model_validate(CELL)),
+    "nova-scheduler": (scheduler.ROWS, NovaSchedulerSpec.model_validate(TOP)),
+    "nova-conductor": (conductor.SUPER_ROWS, NovaConductorSpec.model_validate(TOP)),
+    "nova-compute": (compute.ROWS, NovaComputeSpec.model_validate(PROCESS)),
+    "neutron-rpc-server": NEUTRON,
+    "neutron-periodic-workers": NEUTRON,
+    "neutron-ovn-maintenance-worker": NEUTRON,
+    "neutron-ovn-agent": (neutron.AGENT_ROWS, NeutronSpec()),
+}
+"""Rows of the file that the pod of this name reads, with a spec."""
+
+
+class Facts(dict[str, Any]):
+    """Some value for everything that steps find out."""
+
+    def __missing__(self, name: str) -> str:
+        return "x"
+
+
+def containers(pod: workloads.Pod) -> list[dict[str, Any]]:
+    spec = workloads.template(pod)["spec"]
+    return [*spec.get("initContainers", []), *spec["containers"]]
+
+
+def options(text: str) -> dict[str, str]:
+    """Of an uWSGI file: the last of a name wins."""
+    return dict(line.split(" = ", 1) for line in text.splitlines() if " = " in line)
+
+
+def value(name: str, section: str, option: str) -> Any:
+    """What the pod's file sets, None where it leaves the option alone."""
+    rows, spec = FILES[name]
+    return next((row.value(spec, Facts()) for row in rows if (row.section, row.option) == (section, option)), None)
+
+
+# --- resources ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_every_container_asks_for_processor_and_memory(name: str) -> None:
+    """Regression r68: pods without requests were the first to starve, OVN's databases among them."""
+    lacking = [
+        one["name"] for one in containers(EVERYTHING[name]) if set(one["resources"]["requests"]) < {"cpu", "memory"}
+    ]
+
+    assert lacking == []
+
+
+@pytest.mark.parametrize("name", UWSGI)
+def test_an_api_is_as_many_processes_as_it_has_pods(name: str) -> None:
+    """Regression r15, r52, r90: neither the options of the service nor the node's processors decide."""
+    found = options(UWSGI[name])
+
+    assert (found["processes"], found["lazy-apps"]) == ("1", "true")
+    assert "cheaper" not in found
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "option"),
+    [
+        ("nova-conductor", "conductor", "workers"),
+        ("nova-scheduler", "scheduler", "workers"),
+        ("neutron-rpc-server", "DEFAULT", "rpc_workers"),
+    ],
+)
+def test_a_daemon_has_one_worker_whatever_the_node_has(name: str, section: str, option: str) -> None:
+    """Regression r90: a worker for each processor took a gigabyte on a large node."""
+    service = name.partition("-")[0]
+    catalogue = catalogues.load(service, "2026.1")
+    assert catalogue is not None
+    known = catalogue.find(section, option)
+    assert known is not None
+    assert not known.default, "left alone it is the number of processors"
+
+    assert value(name, section, option) == 1
+
+
+def test_the_connections_of_all_processes_fit_into_the_database() -> None:
+    """Regression r36: what all workers may open together was more than the server takes."""
+    catalogue = catalogues.load("nova", "2026.1")
+    assert catalogue is not None
+    overflow = catalogue.find("database", "max_overflow")
+    assert overflow is not None
+    pool = int(value("nova-conductor", "database", "max_pool_size")) + int((overflow.default or ["0"])[0])
+    # A thread of an API has one connection for each database at a time: the API's, cell0's and one cell's for Nova.
+    databases = {"nova": 3, "nova metadata": 3}
+    of_apis = sum(int(options(text)["threads"]) * databases.get(name, 1) for name, text in UWSGI.items())
+    # RPC server, periodic and maintenance worker; scheduler and super-conductor with three databases each; the
+    # conductor and the proxy of a cell.
+    of_daemons = pool * (3 + 3 + 3 + 1 + 1)
+
+    assert of_apis + of_daemons < MariaDBSpec().max_connections
+
+
+@pytest.mark.parametrize(("before", "after"), [("900", "500"), ("500", "500"), ("300", "300")])
+def test_the_limit_of_open_files_is_lowered_and_never_raised(before: str, after: str) -> None:
+    """Regression r18, r86: a billion open files are allowed here and a thousand there."""
+    script = f"set -eu\nulimit -n {before}\n{open_files.limit(500)}ulimit -n"
+    done = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True)
+
+    assert done.stdout == f"{after}\n"
+
+
+@pytest.mark.parametrize("script", [mariadb.START, rabbitmq.START], ids=["mariadb", "rabbitmq"])
+def test_servers_that_take_memory_for_every_file_that_they_may_open_start_below_a_limit(script: str) -> None:
+    """Regression r18, r86."""
+    before, _, command = script.rpartition("\nexec ")
+
+    assert command.count("\n") == 1
+    assert f"{before}\n".endswith(open_files.limit())
+    assert open_files.MOST == 65536
+    subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+
+
+@pytest.mark.parametrize("name", UWSGI)
+def test_uwsgi_makes_no_table_of_a_billion_descriptors(name: str) -> None:
+    """Regression r86: it allocates memory for each that the container may have."""
+    assert options(UWSGI[name])["max-fd"] == "4096"
+
+
+# --- the end of a pod -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", APIS)
+def test_a_request_in_progress_may_take_as_long_as_its_server_lets_it(name: str) -> None:
+    """Regression r19, r54: Kubernetes killed what was still draining."""
+    template = workloads.template(APIS[name])["spec"]
+    mercy = int(options(UWSGI[name])["worker-reload-mercy"])
+    (container,) = template["containers"]
+    before = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+
+    assert before > 0, "endpoints are told first"
+    assert template["terminationGracePeriodSeconds"] > before + mercy
+    # Nova's API waits that long for an answer of a conductor (rpc_response_timeout).
+    assert mercy >= 60
+
+
+@pytest.mark.parametrize("name", DAEMONS)
+def test_a_daemon_gives_up_by_itself_before_it_is_killed(name: str) -> None:
+    """Regression r19, r54: by default the services wait for 60 and 180 seconds."""
+    own = value(name, "DEFAULT", "graceful_shutdown_timeout")
+
+    assert own, "the default of the release may be longer than the pod's time"
+    assert workloads.template(DAEMONS[name])["spec"]["terminationGracePeriodSeconds"] > own
+
+
+def test_a_single_message_bus_is_stopped_and_not_drained() -> None:
+    """Regression r9: draining moves work to other members, and there are none."""
+    (container,) = workloads.template(EVERYTHING["rabbitmq"])["spec"]["containers"]
+
+    assert "lifecycle" not in container
+    assert rabbitmq.START.splitlines()[-1].startswith("exec "), "the server itself is told to end"
+
+
+# --- probes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_no_probe_kills_what_is_slow(name: str) -> None:
+    """Regression r29, f18: five minutes to start, seconds to answer, and a restart only for a port that is closed."""
+    for container in containers(EVERYTHING[name]):
+        found = {
+            one: container[f"{one}Probe"] for one in ("startup", "readiness", "liveness") if f"{one}Probe" in container
+        }
+        if found:
+            assert found["startup"]["periodSeconds"] * found["startup"]["failureThreshold"] >= 300
+            assert min(one["timeoutSeconds"] for one in found.values()) >= 5
+        if "liveness" in found:
+            assert "tcpSocket" in found["liveness"]
+            assert found["liveness"]["periodSeconds"] * found["liveness"]["failureThreshold"] >= 120
+
+
+def test_agents_of_many_nodes_roll_side_by_side() -> None:
+    """Regression r30: one pod at a time took longer than anybody waits where there were a hundred nodes."""
+    body = workloads.daemon_set(DAEMONS["nova-compute"], "x")
+
+    assert body["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == "10%"
+
+
+# --- what a pod sees ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if value(name, "oslo_concurrency", "lock_path")])
+def test_locks_are_where_the_pod_may_write(name: str) -> None:
+    """Regression r31: a mount over /run hid the directory of the locks."""
+    path = Path(value(name, "oslo_concurrency", "lock_path"))
+    (container,) = workloads.template(EVERYTHING[name])["spec"]["containers"]
+    writable = [one["mountPath"] for one in container["volumeMounts"] if not one.get("readOnly")]
+
+    assert {str(one) for one in (path, *path.parents)} & set(writable)
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_nothing_is_written_to_an_image_and_caches_are_the_pods_own(name: str) -> None:
+    """Regression r47: a cache of plugins that everybody could write to."""
+    for container in containers(EVERYTHING[name]):
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True, container["name"]
+        env = {one["name"]: one.get("value") for one in container.get("env", [])}
+        assert env.get("XDG_CACHE_HOME", "/tmp") == "/tmp"
+
+
+def test_no_clusters_domain_is_assumed() -> None:
+    """Regression r43: names ended in cluster.local, which not every cluster is called."""
+    texts = [str(workloads.template(pod)) for pod in EVERYTHING.values()]
+    texts += [path.read_text() for path in SOURCE.rglob("*") if path.suffix in (".py", ".sh", ".toml")
+              and "embedded" not in path.parts]  # fmt: skip
+
+    assert [text[:80] for text in texts if "cluster.local" in text] == []
+
+
+def test_no_pods_labels_are_those_that_select_another_workload() -> None:
+    """Regression r85: a Job's pod was sent requests of the API."""
+    tags = {name: workloads.template(pod)["metadata"]["labels"] for name, pod in EVERYTHING.items()}
+    meet = [
+        (one, other)
+        for one, other in itertools.permutations(EVERYTHING, 2)
+        if labels.matches(tags[other], workloads.selector(EVERYTHING[one]))
+    ]
+
+    assert meet == []
+
+
+@pytest.mark.parametrize("which", ["nb", "sb"])
+def test_people_in_a_pod_of_ovn_reach_its_database_without_looking_for_it(which: str) -> None:
+    """Regression r22: `ovn-nbctl show` found no database."""
+    (container,) = workloads.template(EVERYTHING[f"ovn {which}"])["spec"]["containers"]
+    env = {one["name"]: one.get("value") for one in container["env"]}
+    assert env[f"OVN_{which.upper()}_DB"] == f"unix:/run/ovn/{which}.sock"
+    assert "punix:$run/$DATABASE.sock" in ovn.script("database.sh")
+
+    pod = ovn_resources.northd_pod("ovn", OVNNetworkSpec(), "tcp:192.0.2.1:6641", "tcp:192.0.2.2:6642")
+    (container,) = workloads.template(pod)["spec"]["containers"]
+    env = {one["name"]: one.get("value") for one in container["env"]}
+    assert (env["OVN_NB_DB"], env["OVN_SB_DB"]) == ("tcp:192.0.2.1:6641", "tcp:192.0.2.2:6642")
