@@ -1,5 +1,5 @@
 # Shortcuts for developers; `./up`, `./down` and `./test` need no make.
-.PHONY: check generate lint unit e2e tempest catalogues lock
+.PHONY: check generate lint unit e2e tempest bench catalogues lock
 
 PYTHON ?= python3
 
@@ -17,6 +17,19 @@ e2e: ## end-to-end tests; RELEASE=2025.1 for another release, on a machine whose
 
 tempest: ## OpenStack's own smoke tests against the cloud of ./up
 	./scripts/tempest.sh
+
+# Each publishes its figures: bench/NAME.py with options, and the file of its result.
+BENCH = PYTHONPATH=src $(PYTHON) bench/$(1).py $(2) --output bench/results/$(subst _,-,$(1)).json --docs docs
+
+bench: ## all measurements of docs/benchmarks.md, one after the other; as root, takes the cloud of this machine down meanwhile
+	$(call BENCH,config_check,)
+	$(call BENCH,webhook,--calls 300)
+	$(call BENCH,operator_alone,--rounds 3)
+	$(call BENCH,bring_up,--rounds 3)
+	$(call BENCH,up_stages,--rounds 2 --cold)
+	$(call BENCH,day2,--rounds 3)
+	$(call BENCH,cells,)
+	$(call BENCH,questions,)
 
 generate: ## CRDs, access rules, install manifest, reference
 	PYTHONPATH=src $(PYTHON) -m openstack_operator.cli.generate
