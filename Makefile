@@ -1,5 +1,5 @@
 # Shortcuts for developers; `./up`, `./down` and `./test` need no make.
-.PHONY: check generate lint unit e2e faults tempest catalogues lock
+.PHONY: check generate lint unit e2e faults tempest bench catalogues lock
 
 PYTHON ?= python3
 
@@ -23,6 +23,19 @@ faults: ## breaks everything that there is, each thing several times, on the clo
 
 tempest: ## OpenStack's own tests against the cloud of ./up; SETS="identity image network compute scenario" for more
 	./scripts/tempest.sh $(SETS)
+
+# Each publishes its figures: bench/NAME.py with options, and the file of its result.
+BENCH = PYTHONPATH=src $(PYTHON) bench/$(1).py $(2) --output bench/results/$(subst _,-,$(1)).json --docs docs
+
+bench: ## all measurements of docs/benchmarks.md, one after the other; as root, takes the cloud of this machine down meanwhile
+	$(call BENCH,config_check,)
+	$(call BENCH,webhook,--calls 300)
+	$(call BENCH,operator_alone,--rounds 3)
+	$(call BENCH,bring_up,--rounds 3)
+	$(call BENCH,up_stages,--rounds 2 --cold)
+	$(call BENCH,day2,--rounds 3)
+	$(call BENCH,cells,)
+	$(call BENCH,questions,)
 
 generate: ## CRDs, access rules, install manifest, reference
 	PYTHONPATH=src $(PYTHON) -m openstack_operator.cli.generate

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -50,13 +50,15 @@ class Stage:
 class Progress:
     """The stages of one command; a context manager that draws them while it is open."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, observe: Callable[[Stage], None] | None = None) -> None:
+        """``observe`` is called with a stage that begins, and again when it has ended: for measurements."""
         # NO_COLOR and TERM are read by the console itself.
         self.console = Console(file=stream or sys.stderr, highlight=False)
         self.stages: list[Stage] = []
         self.lock = threading.Lock()
         self.started = time.monotonic()
         self.live: Live | None = None
+        self.observe = observe
 
     def __enter__(self) -> Self:
         if self.console.is_terminal and not os.environ.get("CI"):
@@ -78,16 +80,23 @@ class Progress:
         stage = Stage(name, self)
         with self.lock:
             self.stages.append(stage)
+        self.told(stage)
         self.plain(stage, "begins")
         try:
             yield stage
         except BaseException:
             # An interrupt is no failure, but it ends the stage all the same.
             stage.ended, stage.state = time.monotonic(), "failed"
+            self.told(stage)
             self.plain(stage, f"failed after {duration(stage.seconds)}")
             raise
         stage.ended, stage.state = time.monotonic(), "done"
+        self.told(stage)
         self.plain(stage, f"done in {duration(stage.seconds)}")
+
+    def told(self, stage: Stage) -> None:
+        if self.observe is not None:
+            self.observe(stage)
 
     def said(self, stage: Stage) -> None:
         if time.monotonic() - stage.said >= QUIET_SECONDS:
