@@ -28,7 +28,6 @@ class ApiError(OperatorError):
         # A field that the type does not have is answered with 500 by server-side apply.
         return self.status in (400, 422) or "failed to create typed patch object" in self.message
 
-
     @property
     def is_denial(self) -> bool:
         """Whether a policy or a webhook of the cluster's own refused it: it may allow the same request later, and
