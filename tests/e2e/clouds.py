@@ -114,7 +114,7 @@ class Cloud:
         """Everything that an object of ours controls, ours included."""
         ours = {(item["kind"], item["metadata"]["name"]) for item in self.cluster.ours(self.namespace)}
         kinds = "configmaps,secrets,services,serviceaccounts,deployments,statefulsets,daemonsets,jobs,cronjobs,roles"
-        found = self.cluster.items(f"{kinds},rolebindings,poddisruptionbudgets", self.namespace)
+        found = self.cluster.items(f"{kinds},rolebindings,poddisruptionbudgets,networkpolicies", self.namespace)
         return [item for item in [*found, *self.cluster.ours(self.namespace)] if owner(item) in ours]
 
     # --- its users ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,9 @@ import base64
 import collections
 import contextlib
 import json
+import os
 import re
+import stat
 import time
 import urllib.parse
 from collections.abc import Iterator
@@ -241,6 +243,50 @@ def test_containers_are_restricted(pods: list[Object]) -> None:
     assert problems == []
 
 
+WORKLOADS = ("deployments", "statefulsets", "daemonsets", "jobs", "cronjobs")
+
+
+def _templates(cluster: Cluster, namespace: str) -> Iterator[tuple[str, Object]]:
+    """Pod templates of all workloads, and how to call them."""
+    for item in cluster.items(",".join(WORKLOADS), namespace):
+        spec = item["spec"]["jobTemplate"]["spec"] if item["kind"] == "CronJob" else item["spec"]
+        template = spec["template"]
+        # A StatefulSet gives its pods these volumes by itself.
+        template["spec"].setdefault("volumes", []).extend(
+            {"name": claim["metadata"]["name"], "persistentVolumeClaim": {"claimName": "any"}}
+            for claim in spec.get("volumeClaimTemplates", [])
+        )
+        yield f"{item['kind']} {item['metadata']['name']}", template
+
+
+def test_kubernetes_own_standard_takes_every_pod_but_the_agents_of_nodes(cloud: Cloud, namespace: str) -> None:
+    """A namespace that enforces the Pod Security Standard `restricted` is asked about each template."""
+    cloud.cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    cloud.cluster.until("serviceaccounts", "default", namespace, lambda item: item is not None, "there")
+    templates = [
+        *_templates(cloud.cluster, cloud.namespace),
+        *_templates(cloud.cluster, OPERATOR_NAMESPACE),
+    ]
+    refused = {}
+    for where, template in templates:
+        spec = {key: value for key, value in template["spec"].items() if not key.startswith("serviceAccount")}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "tried", "namespace": namespace, "labels": template["metadata"]["labels"]},
+            "spec": spec,
+        }
+        try:
+            cloud.cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
+        except ClusterError as problem:
+            if 'violates PodSecurity "restricted:latest"' not in str(problem):
+                raise
+            refused[where] = _agent(template)
+    assert set(refused.values()) == {True}, refused
+    assert len(refused) == sum(_agent(template) for _, template in templates), "an agent is listed without need"
+    assert len(templates) - len(refused) > 15
+
+
 def test_node_agents_are_what_the_list_says_and_drop_what_they_do_not_need(pods: list[Object]) -> None:
     privileged = []
     for pod in filter(_agent, pods):
@@ -288,6 +334,44 @@ def test_the_kernel_agrees(pods: list[Object]) -> None:
                 problems.append(f"{restricted[identifier]}: its root is mounted {root}")
     assert len(seen) >= len(restricted) // 2, "processes were not found by their control groups"
     assert sorted(set(problems)) == []
+
+
+def test_no_file_gives_rights_to_those_who_run_it(pods: list[Object]) -> None:
+    """No setuid or setgid program and no file with capabilities in the root of any container."""
+    identifiers = {
+        status["containerID"].rpartition("/")[2]
+        for pod in pods
+        for status in pod["status"].get("containerStatuses", [])
+        if "running" in status["state"]
+    }
+    roots: dict[str, Path] = {}
+    for process in processes():
+        with contextlib.suppress(OSError):
+            groups = (process / "cgroup").read_text()
+            if any(one in groups for one in identifiers):
+                mount = next(line for line in (process / "mounts").read_text().splitlines() if line.split()[1] == "/")
+                # Containers of one image have the same directories below what each may write.
+                layers = re.search(r"lowerdir=([^,]+)", mount)
+                roots.setdefault(layers[1] if layers else str(process), process / "root")
+    assert roots
+    found = [f"{image[:60]}: {path}" for image, root in roots.items() for path in _privileged_files(root)]
+    assert sorted(set(found)) == []
+
+
+def _privileged_files(root: Path) -> Iterator[str]:
+    device = root.stat().st_dev
+    for folder, folders, files in os.walk(root):
+        # Volumes are no part of the image.
+        folders[:] = [name for name in folders if os.lstat(os.path.join(folder, name)).st_dev == device]
+        for name in files:
+            path = os.path.join(folder, name)
+            status = os.lstat(path)
+            if not stat.S_ISREG(status.st_mode) or status.st_dev != device:
+                continue
+            is_program = bool(status.st_mode & 0o111)
+            has_capabilities = is_program and "security.capability" in os.listxattr(path)
+            if status.st_mode & (stat.S_ISUID | stat.S_ISGID) or has_capabilities:
+                yield path.removeprefix(str(root))
 
 
 def test_only_those_who_need_it_get_a_token(pods: list[Object]) -> None:
