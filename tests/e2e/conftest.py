@@ -33,7 +33,7 @@ UP_SECONDS = 1800
 SMALL_NAMESPACE = "e2e-small"
 
 # The cheap and harmless first, what breaks things later, what takes everything away at the very end.
-ORDER = ("cloud", "kubectl", "questions", "hygiene", "bad_input", "cells", "repair", "delete", "down")
+ORDER = ("cloud", "kubectl", "questions", "hygiene", "bad_input", "status", "cells", "repair", "delete", "down")
 
 
 @pytest.hookimpl(trylast=True)
