@@ -38,6 +38,7 @@ ORDER = (
     "hygiene",
     "network_policies",
     "bad_input",
+    "status",
     "cells",
     "repair",
     FAULTS.name,

@@ -87,11 +87,11 @@ def mirror(item: Object) -> None:
     ready = conditions.find(item, conditions.READY)
     stalled = conditions.find(item, conditions.STALLED)
     if ready is None or ready.get("observedGeneration") != item["metadata"]["generation"]:
-        raise errors.Waiting("Reconciling", f"{where} is not reconciled yet")
+        raise errors.Waiting("Reconciling", f"{where} is not reconciled yet", on=item["kind"])
     message = f"{where}: {ready['message']}"
     if stalled is not None and stalled["status"] == "True":
         raise errors.Stalled(ready["reason"], message)
-    raise errors.Waiting(ready["reason"], message)
+    raise errors.Waiting(ready["reason"], message, on=item["kind"])
 
 
 async def ensure_network_policies(scope: Scope[OpenStackControlPlaneSpec]) -> None:
@@ -120,7 +120,9 @@ async def _ensure_client(scope: Scope[OpenStackControlPlaneSpec]) -> None:
     keystone = scope.get(kinds.KEYSTONE, "keystone")
     admin = scope.get(built_in.SECRET, names.admin_secret("keystone"))
     if keystone is None or admin is None:
-        raise errors.Waiting("NotFound", f"Keystone {scope.namespace}/keystone has no admin yet")
+        raise errors.Waiting(
+            "NotFound", f"Keystone {scope.namespace}/keystone has no admin yet", on=kinds.KEYSTONE.kind
+        )
     url, password = keystone["status"]["internalUrl"], credentials.decode(admin)["password"]
     values = resources.client_secret(url, password, scope.spec.region)
     await credentials.ensure(scope, resources.CLIENT, resources.CLIENT, values)
@@ -183,7 +185,7 @@ CONTROLLER = Controller(
         built_in.NETWORKPOLICY,
     ),
     watches=(
-        pods.watch(kinds.CONTROL_PLANE.kind),
+        *pods.watches(kinds.CONTROL_PLANE),
         Watch(kinds.CONTROL_PLANE, _others),
         watches.nodes(kinds.CONTROL_PLANE),
     ),
