@@ -35,6 +35,7 @@ ORDER = (
     "cloud",
     "kubectl",
     "questions",
+    "field_cases",
     "hygiene",
     "network_policies",
     "bad_input",

@@ -102,6 +102,12 @@ def test_an_api_is_as_many_processes_as_it_has_pods(name: str) -> None:
     assert "cheaper" not in found
 
 
+@pytest.mark.parametrize("name", UWSGI)
+def test_a_server_whose_application_cannot_be_loaded_ends(name: str) -> None:
+    """Regression r92: it went on, and answered everything with 500."""
+    assert options(UWSGI[name])["need-app"] == "true"
+
+
 @pytest.mark.parametrize(
     ("name", "section", "option"),
     [

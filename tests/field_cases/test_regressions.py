@@ -26,6 +26,7 @@ from openstack_operator.services.nova.api.types import NovaAPISpec
 from openstack_operator.services.nova.metadata import config as metadata_config
 from openstack_operator.services.nova.metadata import resources as metadata
 from openstack_operator.services.nova.metadata.types import NovaMetadataSpec
+from openstack_operator.services.ovn import config as ovn
 
 ROOT = Path(__file__).parents[2]
 LAST_APPLIED_BYTES = 262144
@@ -112,6 +113,16 @@ def test_guests_metadata_and_the_compute_api_are_two_processes() -> None:
     )
     shared = values(metadata_config.GLOBAL_ROWS, NovaMetadataSpec.model_validate(TOP | METADATA))
     assert shared["neutron", "service_metadata_proxy"] is True
+
+
+def test_nobody_reaches_a_database_of_ovn_before_it_has_a_leader_and_a_first_row() -> None:
+    """Regression r6, r95: connections were set up, and members joined, before there was a leader."""
+    script = ovn.script("database.sh")
+    subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+    steps = ["create-cluster", 'wait "$socket" "$schema" connected', "60 init; do", "ptcp:$clients"]
+
+    assert [script.index(step) for step in steps] == sorted(script.index(step) for step in steps)
+    assert script.index("ptcp:$clients") < script.index("ovsdb-server/reload")
 
 
 # --- objects --------------------------------------------------------------------------------------------------------

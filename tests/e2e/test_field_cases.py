@@ -1,0 +1,293 @@
+"""Faults of other clouds that only a cloud at work shows. On the cloud of `./up`, which is left as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import urllib.parse
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+from clouds import Cloud
+from clusters import Object
+
+from openstack_operator.embedded import first_vm
+
+SERVICES = ("compute", "identity", "image", "network", "placement")
+JOB_SECONDS = 180
+PROPAGATION_SECONDS = 180
+"""A kubelet brings a changed Secret into running pods at its next look, at most a minute and a half later."""
+PREFIX = "e2e-field"
+
+
+def links(answer: Any) -> Iterator[str]:
+    """Every URL under `href` or `next` in an answer, however deep."""
+    if isinstance(answer, dict):
+        for key, value in answer.items():
+            if key in ("href", "next", "first") and isinstance(value, str):
+                yield value
+            else:
+                yield from links(value)
+    elif isinstance(answer, list):
+        for one in answer:
+            yield from links(one)
+
+
+def ask(cloud: Cloud, url: str) -> Any:
+    answer = requests.get(url, headers={"X-Auth-Token": cloud.token(), "Accept": "application/json"}, timeout=60)
+    assert answer.status_code in (200, 300), f"{url}: {answer.status_code} {answer.text[:300]}"
+    return answer.json()
+
+
+def endpoint(cloud: Cloud, service: str) -> str:
+    return str(cloud.connection.session.get_endpoint(service_type=service, interface="public")).rstrip("/")
+
+
+# --- links ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_links_in_a_document_of_versions_lead_to_where_it_was_asked_for(cloud: Cloud, service: str) -> None:
+    """Regression r56: the port was lost on the way through a proxy."""
+    place = urllib.parse.urlsplit(endpoint(cloud, service))
+    found = list(links(ask(cloud, f"{place.scheme}://{place.netloc}/")))
+    own = [url for url in found if urllib.parse.urlsplit(url).netloc and "openstack.org" not in url]
+
+    assert [url for url in own if not url.startswith(f"{place.scheme}://{place.netloc}/")] == []
+    # Placement has relative links.
+    assert own or service == "placement"
+
+
+def test_links_to_the_next_page_lead_to_where_the_first_was_asked_for(cloud: Cloud) -> None:
+    """Regression f87: links to further pages had another scheme than the API."""
+    # Each has at least two of these.
+    for service, path in (("network", "/v2.0/security-group-rules?limit=1"), ("compute", "/flavors?limit=1")):
+        url = endpoint(cloud, service)
+        if service == "compute":
+            cloud.connection.compute.create_flavor(name=f"{PREFIX}-page", ram=64, vcpus=1, disk=0)
+        try:
+            following = [one["href"] for key, value in ask(cloud, f"{url}{path}").items() if key.endswith("_links")
+                         for one in value if one["rel"] == "next"]  # fmt: skip
+        finally:
+            if service == "compute":
+                cloud.connection.compute.delete_flavor(cloud.connection.compute.find_flavor(f"{PREFIX}-page"))
+        assert following, f"{service} gives pages"
+        place = urllib.parse.urlsplit(url)
+        assert all(one.startswith(f"{place.scheme}://{place.netloc}/") for one in following), following
+
+
+# --- what an installation leaves out ----------------------------------------------------------------------------------
+
+
+def test_the_catalogue_of_metadata_definitions_is_filled(cloud: Cloud) -> None:
+    namespaces = ask(cloud, f"{endpoint(cloud, 'image')}/v2/metadefs/namespaces?limit=100")["namespaces"]
+
+    assert len(namespaces) > 20
+    assert "OS::Compute::Libvirt" in {one["namespace"] for one in namespaces}
+
+
+@pytest.fixture
+def automatic(cloud: Cloud) -> Iterator[Any]:
+    """What `--nic auto` needs: a default external network, and a default pool of subnets. The cloud has the former."""
+    network = cloud.connection.network
+    outside = [one for one in network.networks(is_router_external=True) if one.is_default]
+    if not outside:
+        outside = [network.create_network(name=PREFIX, is_router_external=True, is_default=True)]
+    pool = network.create_subnet_pool(
+        name=PREFIX, prefixes=["198.18.0.0/24"], default_prefix_length=26, is_shared=True, is_default=True
+    )
+    project = cloud.connection.current_project_id
+    try:
+        yield network
+    finally:
+        network.delete_auto_allocated_topology(project)
+        network.delete_subnet_pool(pool)
+        for one in (one for one in outside if one.name == PREFIX):
+            network.delete_network(one)
+
+
+def test_a_server_may_ask_for_any_network(cloud: Cloud, automatic: Any) -> None:
+    """`openstack server create --nic auto`: Neutron makes network, subnet and router on the first demand."""
+    project = cloud.connection.current_project_id
+    automatic.validate_auto_allocated_topology(project)
+    topology = automatic.get_auto_allocated_topology(project)
+    made = automatic.get_network(topology.id)
+    (subnet,) = [automatic.get_subnet(one) for one in made.subnet_ids]
+
+    assert subnet.cidr.startswith("198.18.0.")
+    assert [port for port in automatic.ports(network_id=made.id) if port.device_owner.startswith("network:router")]
+
+
+def test_a_compute_pod_has_the_tools_that_nova_starts(cloud: Cloud) -> None:
+    """Config drives, ephemeral and swap disks: without the tools the server fails at its first boot."""
+    script = "for one in mkfs.vfat mkfs.ext4 mkswap genisoimage qemu-img; do command -v $one || echo missing $one; done"
+    said = in_pod(cloud, "compute", "sh", "-c", script)
+
+    assert "missing" not in said
+
+
+@pytest.mark.parametrize(("which", "program"), [("nb", "ovn-nbctl"), ("sb", "ovn-sbctl")])
+def test_ovns_own_tools_work_in_the_pods_of_its_databases(cloud: Cloud, which: str, program: str) -> None:
+    """Regression r22."""
+    assert in_pod(cloud, which, program, "--timeout=20", "show")
+
+
+def in_pod(cloud: Cloud, component: str, *command: str) -> str:
+    """What a command says in the first pod of a component."""
+    selector = f"app.kubernetes.io/component={component}"
+    pod, *_ = cloud.cluster.items("pods", cloud.namespace, selector)
+    return cloud.cluster.kubectl("exec", "-n", cloud.namespace, pod["metadata"]["name"], "--", *command)
+
+
+def test_ovns_databases_and_translator_may_restart_under_a_vm(cloud: Cloud) -> None:
+    """Regression r63, f86: after a restart a database or its clients stayed behind, and needed a person."""
+    network = cloud.connection.network
+    address = next(
+        (one.floating_ip_address for one in network.ips() if first_vm.answers(one.floating_ip_address)), None
+    )
+    assert address, "the VM of `./up` answers"
+    for component in ("nb", "sb", "northd"):
+        selector = f"app.kubernetes.io/instance=ovn,app.kubernetes.io/component={component}"
+        cloud.cluster.kubectl("delete", "pods", "-n", cloud.namespace, "-l", selector, "--timeout=120s", seconds=150)
+    cloud.until_settled()
+    assert first_vm.answers(address), "flows stay where they are"
+    made = network.create_network(name=f"{PREFIX}-ovn")
+    try:
+        # Through the Northbound database, and back by the translator.
+        assert made.status == "ACTIVE"
+        assert made.id in in_pod(cloud, "nb", "ovn-nbctl", "--timeout=20", "--db=unix:/run/ovn/nb.sock", "show")
+        wanted = f"neutron-{made.id}"
+        end = time.monotonic() + JOB_SECONDS
+        command = ("ovn-sbctl", "--timeout=20", "--db=unix:/run/ovn/sb.sock", "list", "Datapath_Binding")
+        while wanted not in in_pod(cloud, "sb", *command) and made.id not in in_pod(cloud, "sb", *command):
+            assert time.monotonic() < end, "the translator works"
+            time.sleep(1)
+    finally:
+        network.delete_network(made)
+    assert {agent.is_alive for agent in network.agents()} == {True}
+
+
+# --- cells ------------------------------------------------------------------------------------------------------------
+
+
+def cells(cloud: Cloud) -> dict[str, tuple[str, str]]:
+    """uuid and transport URL of each cell, as nova-manage tells them."""
+    conf = "/var/lib/config-data/merged/nova.conf"
+    (pod,) = cloud.cluster.items("pods", cloud.namespace, "app.kubernetes.io/instance=nova-scheduler")
+    said = cloud.cluster.kubectl(
+        "exec", "-n", cloud.namespace, pod["metadata"]["name"], "--", "nova-manage", "--config-file", conf, "cell_v2",
+        "list_cells",
+    )  # fmt: skip
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines() if line.startswith("|")]
+    return {name: (uuid, url) for name, uuid, url, *_ in rows[1:]}
+
+
+def test_schemas_and_cells_can_be_made_again_and_stay_what_they_are(cloud: Cloud) -> None:
+    """Regression f1, f3, f5, r76: a second run found the cell mapped already, or a column there already."""
+    before, pods = cells(cloud), cloud.pods()
+    assert before["cell0"][1] == "none:///", "no process of cell0 has a message bus"
+    assert set(before) >= {"cell0", "cell1"}
+    jobs = {
+        job["metadata"]["name"]: job["metadata"]["uid"]
+        for job in cloud.cluster.items("jobs", cloud.namespace)
+        if job["metadata"]["labels"]["app.kubernetes.io/component"] in ("db-sync", "cells")
+    }
+    assert len(jobs) >= 4
+    cloud.cluster.kubectl("delete", "jobs", "-n", cloud.namespace, *jobs, "--wait=true")
+
+    for name, uid in jobs.items():
+
+        def is_done(item: Object | None, uid: str = uid) -> bool:
+            return bool(item and item["metadata"]["uid"] != uid and item.get("status", {}).get("succeeded"))
+
+        cloud.cluster.until("jobs", name, cloud.namespace, is_done, "run again", JOB_SECONDS)
+    cloud.until_all_is_told()
+    assert cells(cloud) == before
+    assert cloud.pods() == pods, "nothing restarts for it"
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+class Hammer:
+    """Logs in and has its token checked, over and over."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._end = threading.Event()
+        self.done, self.failures = 0, []
+        auth = cloud.connection.session.auth
+        self.url = auth.auth_url.rstrip("/")
+        password = cloud.secret("keystone-admin")["password"]
+        user = {"name": "admin", "domain": {"id": "default"}, "password": password}
+        scope = {"project": {"name": "admin", "domain": {"id": "default"}}}
+        self._login = {"auth": {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}}
+
+    def token(self) -> str:
+        answer = requests.post(f"{self.url}/auth/tokens", json=self._login, timeout=30)
+        assert answer.status_code == 201, answer.text[:200]
+        return answer.headers["X-Subject-Token"]
+
+    def is_valid(self, token: str) -> bool:
+        headers = {"X-Auth-Token": token, "X-Subject-Token": token}
+        return requests.get(f"{self.url}/auth/tokens", headers=headers, timeout=30).status_code == 200
+
+    def _run(self) -> None:
+        while not self._end.wait(0.2):
+            try:
+                if not self.is_valid(self.token()):
+                    self.failures.append("a new token is not valid")
+            except (AssertionError, requests.RequestException) as problem:
+                self.failures.append(str(problem)[:200])
+            self.done += 1
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._run)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._end.set()
+            thread.join()
+
+
+def keys(cloud: Cloud) -> set[str]:
+    return set(cloud.secret("keystone-fernet-keys"))
+
+
+def test_tokens_outlive_rotations_while_others_are_made(cloud: Cloud) -> None:
+    """Regression r1, r40, f24: key files were away or unreadable for a moment, and tokens ended with a rotation."""
+    hammer, pods = Hammer(cloud), cloud.pods()
+    old = hammer.token()
+    selector = "app.kubernetes.io/instance=keystone,app.kubernetes.io/component=api"
+    (pod,) = cloud.cluster.items("pods", cloud.namespace, selector)
+
+    def seen() -> set[str]:
+        said = cloud.cluster.kubectl(
+            "exec", "-n", cloud.namespace, pod["metadata"]["name"], "--", "ls", "/etc/keystone/fernet-keys"
+        )
+        return set(said.split())
+
+    with hammer.at_work():
+        for number in range(2):
+            name = f"{PREFIX}-rotate-{number}"
+            cloud.cluster.kubectl("create", "job", "-n", cloud.namespace, name, "--from=cronjob/keystone-fernet-rotate")
+            try:
+                cloud.cluster.until(
+                    "jobs", name, cloud.namespace,
+                    lambda item: bool(item and item.get("status", {}).get("succeeded")), "rotated", JOB_SECONDS,
+                )  # fmt: skip
+            finally:
+                cloud.cluster.kubectl("delete", "job", "-n", cloud.namespace, name, "--wait=false")
+        end = time.monotonic() + PROPAGATION_SECONDS
+        while seen() != keys(cloud):
+            assert time.monotonic() < end, "the pod does not see the new keys"
+            time.sleep(1)
+        assert hammer.is_valid(old), "it was signed by a key that is two rotations old"
+    assert hammer.failures == []
+    assert hammer.done > 10
+    assert cloud.pods() == pods, "nothing restarts for it"
