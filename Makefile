@@ -1,5 +1,5 @@
 # Shortcuts for developers; `./up`, `./down` and `./test` need no make.
-.PHONY: check generate lint unit e2e tempest catalogues lock
+.PHONY: check generate lint unit e2e faults tempest catalogues lock
 
 PYTHON ?= python3
 
@@ -14,6 +14,12 @@ unit: ## tests that need no cloud
 
 e2e: ## end-to-end tests; RELEASE=2025.1 for another release, on a machine whose cloud is not of a third one
 	OPENSTACK_OPERATOR_E2E_RELEASE=$(RELEASE) $(PYTHON) -m pytest tests/e2e
+
+FAULTS_RESULT ?= bench/results/faults.json
+
+faults: ## breaks everything that there is, each thing several times, on the cloud of ./up; FAULTS="-k memcached" for some
+	OPENSTACK_OPERATOR_FAULTS=all OPENSTACK_OPERATOR_FAULTS_RESULT=$(FAULTS_RESULT) $(PYTHON) -m pytest tests/faults $(FAULTS)
+	$(PYTHON) tests/faults/records.py $(FAULTS_RESULT) docs
 
 tempest: ## OpenStack's own smoke tests against the cloud of ./up
 	./scripts/tempest.sh

@@ -26,6 +26,8 @@ from keystoneauth1 import exceptions
 from observers import Apis, Blame, Echoes, Login, LoginError
 
 PUBLIC = "public"
+# How often each fault is made; for work on the tests.
+TIMES = "OPENSTACK_OPERATOR_FAULTS_TIMES"
 LOOK_SECONDS = 0.5
 # So long everything must be well without a break before it counts as being back.
 CALM_SECONDS = 3.0
@@ -273,4 +275,4 @@ def repeats_all() -> bool:
 
 def times() -> int:
     """How often each fault of `make faults` is made."""
-    return int(os.environ.get("TIMES", "2"))
+    return int(os.environ.get(TIMES, "2"))
