@@ -5,15 +5,17 @@ for meanwhile is done when they are back.
 from __future__ import annotations
 
 import time
+import zlib
 
 import boundaries
 import machinery
 import operators
+import proxies
 import pytest
 import session
 import small_scene
 from clouds import CONTROL_PLANE
-from clusters import Object, condition, is_ready
+from clusters import Object, is_ready
 from scene import Scene
 from small_scene import SmallScene
 
@@ -149,8 +151,31 @@ def test_all_watches_may_be_cut(small: SmallScene) -> None:
         assert operators.restarts(small.cluster) == restarts
 
 
-def is_reached(item: Object | None, name: str) -> bool:
-    return condition(item, name)["status"] == "True"
+def test_a_rollout_through_an_api_server_that_refuses_a_fifth_of_all_requests(fresh: SmallScene) -> None:
+    """429 with Retry-After, 500 and 503: the rollout ends, nobody starts again, and nobody asks without end."""
+    cluster, counts = fresh.cluster, []
+    for part in (0.0, 0.2):
+        with proxies.Proxy(part, seed=number_of(fresh)) as proxy:
+            container = {"name": "operator", "env": proxy.environment}
+            with operators.changed(cluster, {"containers": [container]}):
+                restarts, before = operators.restarts(cluster), proxy.total
+                name = f"API server refuses {part:.0%} of the operator's requests during a rollout"
+                with fresh.rollout(name, group=GROUP):
+                    fresh.make()
+                    fresh.cloud.until_ready()
+                assert operators.restarts(cluster) == restarts
+                counts.append(proxy.total - before)
+                print(f"{part:.0%}: {counts[-1]} requests, answers {dict(proxy.counts)}")
+                print(*proxy.by_request.most_common(12), sep="\n")
+                cluster.delete(CONTROL_PLANE, small_scene.CLOUD, fresh.namespace, wait=True)
+    # The undisturbed one is not a rollout of the table.
+    del fresh.records[-2]
+    assert counts[1] < 3 * counts[0]
+
+
+def number_of(scene: SmallScene) -> int:
+    """A seed that is another one for each namespace, and the same in each run."""
+    return zlib.crc32(scene.namespace.encode())
 
 
 def test_an_operator_that_hangs_is_ended_by_its_probe(small: SmallScene) -> None:
