@@ -35,10 +35,16 @@ class SmallFault:
     blames: str
     began: float = dataclasses.field(default_factory=time.monotonic)
     mended: float | None = None
+    asked: float | None = None
+    """When a cloud that was taken away was asked for again: who asks it something before it is there gets no answer."""
 
     def mend(self) -> None:
         """Says that the cause is taken away now."""
         self.mended = time.monotonic()
+
+    def ask_again(self) -> None:
+        """Says that what was deleted is gone, and is made again now."""
+        self.mended = self.asked = time.monotonic()
 
     def until_blamed(self, seconds: float = whole.BLAME_SECONDS) -> str:
         """Waits until `status` names it; returns the line."""
@@ -157,7 +163,7 @@ class SmallScene:
         fault = SmallFault(self, blames)
         yield fault
         back = self.until_whole(fault.mended or time.monotonic(), seconds)
-        good = [one.at for one in self.api.answers if one.at >= fault.began and not one.problem]
+        good = [one.at for one in self.api.answers if one.at >= (fault.asked or fault.began) and not one.problem]
         self._note(name, group, fault, back, min(good, default=back), {})
 
     def _note(

@@ -93,7 +93,7 @@ def test_a_namespace_may_be_deleted_at_any_moment_and_made_again(fresh: SmallSce
             fault.began = time.monotonic()
             fresh.cluster.kubectl("delete", "namespace", fresh.namespace, "--wait=false")
             fresh.until_gone()
-            fault.mend()
+            fault.ask_again()
             fresh.make()
 
 
@@ -109,7 +109,7 @@ def test_a_control_plane_may_be_deleted_at_any_moment_and_made_again(fresh: Smal
             cluster.until_gone(CONTROL_PLANE, CLOUD, namespace, GONE_SECONDS)
             assert cluster.ours(namespace) == []
             cluster.delete("resourcequotas", "few-pods", namespace)
-            fault.mend()
+            fault.ask_again()
             fresh.make()
 
 
