@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import queue
 import re
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -51,26 +53,22 @@ class Watched:
         self._known: set[Boundary] = set()
         self.jobs: set[tuple[str, str]] = set()
         """Name and uid of every Job that ever was."""
-        self._threads: list[threading.Thread] = []
-        self._over = False
+        self._watches = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         kinds = {one.resource for service in controlplane.EVERYTHING for one in service.kinds}
-        for name in sorted(f"{one.plural}.{one.group}" for one in kinds):
-            self._threads.append(threading.Thread(target=self._watch, args=(name,), daemon=True))
-        self._threads.append(threading.Thread(target=self._watch, args=("jobs",), daemon=True))
-        for one in self._threads:
-            one.start()
+        for name in (*sorted(f"{one.plural}.{one.group}" for one in kinds), "jobs"):
+            watch = self._scene.cluster.watch(name, "-n", self._scene.namespace, seconds=WATCH_SECONDS)
+            threading.Thread(target=self._read, args=(self._watches.enter_context(watch),), daemon=True).start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._over = True
+        self._watches.close()
 
-    def _watch(self, resource: str) -> None:
-        with self._scene.cluster.watch(resource, "-n", self._scene.namespace, seconds=WATCH_SECONDS) as events:
+    def _read(self, events: Iterator[tuple[str, Object]]) -> None:
+        # At the end of all, the pipe is closed while it is read.
+        with contextlib.suppress(ValueError):
             for _, item in events:
-                if self._over:
-                    return
                 self._note(item)
 
     def _note(self, item: Object) -> None:
