@@ -4,10 +4,13 @@ for meanwhile is done when they are back.
 
 from __future__ import annotations
 
+import datetime
 import time
 import zlib
+from pathlib import Path
 
 import boundaries
+import clocks
 import machinery
 import operators
 import proxies
@@ -15,7 +18,7 @@ import pytest
 import session
 import small_scene
 from clouds import CONTROL_PLANE
-from clusters import Object, is_ready
+from clusters import Object, condition, is_ready
 from scene import Scene
 from small_scene import SmallScene
 
@@ -189,3 +192,23 @@ def test_an_operator_that_hangs_is_ended_by_its_probe(small: SmallScene) -> None
                 fault.until_blamed()
                 _until_configured(small, f"expiration = {seconds}", 240)
         assert is_ready(small.cluster.get(CONTROL_PLANE, small_scene.CLOUD, small.namespace))
+
+
+@pytest.mark.parametrize("seconds", [300, -300], ids=["ahead", "behind"])
+def test_the_clock_of_the_operator_may_be_wrong(fresh: SmallScene, tmp_path: Path, seconds: int) -> None:
+    """By five minutes: its Lease, its tokens and its times to wait hold, and a rollout takes no longer."""
+    cluster, where = fresh.cluster, "ahead" if seconds > 0 else "behind"
+    for _ in range(fresh.times):
+        with clocks.moved(cluster, tmp_path, seconds):
+            restarts = operators.restarts(cluster)
+            with fresh.rollout(f"clock of the operator 5 minutes {where} during a rollout", group=GROUP):
+                fresh.make()
+                fresh.cloud.until_ready()
+            ready = condition(fresh.cloud.object, "Ready")["lastTransitionTime"]
+            off = datetime.datetime.fromisoformat(ready) - datetime.datetime.now(datetime.UTC)
+            assert abs(off.total_seconds() - seconds) < 100, "its clock was not wrong"
+            assert operators.restarts(cluster) == restarts
+            holder = operators.holder(cluster)
+        # The next one has the right clock, and takes the Lease at once, since it is given back.
+        assert operators.holder(cluster) != holder
+        cluster.delete(CONTROL_PLANE, small_scene.CLOUD, fresh.namespace, wait=True)
