@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import json
 import queue
 import re
 import threading
@@ -29,6 +28,7 @@ RANDOM = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{8,64}\b|:3\d{4}\b"
     r"|\b10\.96\.\d+\.\d+\b|\b3[0-2]\d{3}\b|\b10\.244\.\d+\.\d+\b"
 )
+NODE_PORTS = range(30000, 32768)
 OBSERVED = ("resourceVersion", "generation", "managedFields", "creationTimestamp", "ownerReferences", "uid")
 OF_KUBERNETES = ("deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration")
 
@@ -114,8 +114,8 @@ class End:
     def of(cls, scene: SmallScene, watched: Watched) -> End:
         objects = {}
         for item in scene.cloud.children():
-            name, text = _plain(scene, item["metadata"]["name"]), _plain(scene, json.dumps(_meaning(item)))
-            objects[f"{item['kind']} {name}"] = json.loads(text)
+            name = _plain(scene, item["metadata"]["name"])
+            objects[f"{item['kind']} {name}"] = _plain(scene, _meaning(item))
         jobs = collections.Counter(name.rpartition("-")[0] for name, _ in watched.jobs)
         restarts = {
             f"{name} (restarts)": count
@@ -130,8 +130,15 @@ class End:
         return found + _differences(other.inside, self.inside, "") + _differences(other.jobs, self.jobs, "Jobs")
 
 
-def _plain(scene: SmallScene, text: str) -> str:
-    return RANDOM.sub("#", text.replace(scene.namespace, "NAMESPACE"))
+def _plain(scene: SmallScene, value: Any) -> Any:
+    """Without what is another one in each rollout."""
+    if isinstance(value, dict):
+        return {_plain(scene, key): _plain(scene, one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(scene, one) for one in value]
+    if isinstance(value, str):
+        return RANDOM.sub("#", value.replace(scene.namespace, "NAMESPACE"))
+    return "#" if type(value) is int and value in NODE_PORTS else value
 
 
 def _meaning(item: Object) -> Object:

@@ -23,8 +23,8 @@ from scene import Scene
 from small_scene import SmallScene
 
 GROUP = "operator"
-ENABLED = ("keystone", "placement", "glance")
-NOT_SEEN = "openstack-operator|not looked at it yet"
+ENABLED = ("keystone", "placement")
+NOT_SEEN = "Deployment openstack-operator-system/openstack-operator"
 AWAY_SECONDS = 15
 MOST_RUNS_OF_A_JOB = 1
 
