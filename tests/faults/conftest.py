@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ import guests
 import records
 import scene as scenes
 import session
+import small_scene
 
 HERE = Path(__file__).parent
 RESULT = "OPENSTACK_OPERATOR_FAULTS_RESULT"
@@ -54,14 +57,43 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> clouds.Cloud:
 
 
 @pytest.fixture(scope="session")
-def scene(cloud: clouds.Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[scenes.Scene]:
+def seen() -> Iterator[list[records.Record]]:
+    """What was seen of all faults, whatever scene they were on."""
+    found: list[records.Record] = []
+    yield found
+    if path := os.environ.get(RESULT):
+        records.write(Path(path), _machine(), found)
+
+
+@pytest.fixture(scope="session")
+def small(seen: list[records.Record]) -> Iterator[small_scene.SmallScene]:
+    """A small cloud that runs, with its observers. Whatever is broken of it must mend itself."""
+    session.start()
+    with small_scene.played(session.cluster(), "faults-small", seen) as found:
+        found.make()
+        found.until_whole(time.monotonic())
+        yield found
+
+
+@pytest.fixture
+def fresh(seen: list[records.Record], request: pytest.FixtureRequest) -> Iterator[small_scene.SmallScene]:
+    """A namespace of the test's own for a small cloud, which the test makes itself."""
+    session.start()
+    name = f"faults-{zlib.crc32(request.node.name.encode()):08x}"
+    with small_scene.played(session.cluster(), name, seen) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def scene(
+    cloud: clouds.Cloud, seen: list[records.Record], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[scenes.Scene]:
     """The cloud with a VM and its observers."""
     found = scenes.Scene(cloud, guests.make_key(tmp_path_factory.mktemp("key")), is_repeated=scenes.repeats_all())
+    found.records = seen
     found.start()
     yield found
     found.end()
-    if path := os.environ.get(RESULT):
-        records.write(Path(path), _machine(), found.records)
     found.guest.connection = found.connect()
     found.guest.delete()
 
@@ -76,8 +108,10 @@ def _machine() -> dict[str, Any]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
     """A failure tells what the cloud waits for."""
     report = yield
-    found = getattr(item, "funcargs", {}).get("scene")
-    if report.failed and item.path.parent == HERE and isinstance(found, scenes.Scene):
+    played = (scenes.Scene, small_scene.SmallScene)
+    for found in getattr(item, "funcargs", {}).values():
+        if not report.failed or item.path.parent != HERE or not isinstance(found, played):
+            continue
         with contextlib.suppress(AssertionError, OSError):
             report.sections.append(("state of the cloud", found.cluster.diagnosis(found.namespace)))
         report.sections.append(("what status said", "\n".join(map(str, found.blame.said[-5:]))))

@@ -66,6 +66,24 @@ def _unwell(item: Object) -> str:
     return f"{where}: {condition(item, 'Ready')['message']}"
 
 
+def until_whole(missing: Callable[[], list[str]], diagnosis: Callable[[], str], seconds: float) -> float:
+    """Waits until nothing is missing for a while, and returns when that began."""
+    end = time.monotonic() + seconds
+    well: float | None = None
+    while True:
+        now = time.monotonic()
+        found = missing()
+        if found:
+            well = None
+        else:
+            well = now if well is None else well
+            if time.monotonic() - well >= CALM_SECONDS:
+                return well
+        if now > end:
+            raise AssertionError(f"not whole after {seconds:.0f} s:\n" + "\n".join(found) + "\n" + diagnosis())
+        time.sleep(LOOK_SECONDS)
+
+
 @dataclasses.dataclass
 class Fault:
     """One fault while it lasts, and what was seen of it."""
@@ -100,7 +118,7 @@ class Scene:
 
     def __init__(self, cloud: Cloud, key: Path, *, is_repeated: bool) -> None:
         self.cloud, self.cluster, self.namespace = cloud, cloud.cluster, cloud.namespace
-        self.times = int(os.environ.get(TIMES, "2")) if is_repeated else 1
+        self.times = times() if is_repeated else 1
         self.guest = Guest(cloud, key, name="faults")
         self.echoes = Echoes(self.guest.address)
         self.apis = Apis(self._log_in)
@@ -182,22 +200,7 @@ class Scene:
 
     def until_whole(self, since: float, seconds: float = WHOLE_SECONDS) -> float:
         """Waits until all is well for a while, and returns when that began."""
-        end = time.monotonic() + seconds
-        well: float | None = None
-        while True:
-            now = time.monotonic()
-            missing = self.missing(since)
-            if missing:
-                well = None
-            else:
-                well = now if well is None else well
-                if time.monotonic() - well >= CALM_SECONDS:
-                    return well
-            if now > end:
-                raise AssertionError(
-                    f"not whole after {seconds:.0f} s:\n" + "\n".join(missing) + "\n" + self._diagnosis()
-                )
-            time.sleep(LOOK_SECONDS)
+        return until_whole(lambda: self.missing(since), self._diagnosis, seconds)
 
     def _diagnosis(self) -> str:
         with contextlib.suppress(ClusterError):
@@ -268,3 +271,8 @@ class Scene:
 def repeats_all() -> bool:
     """Whether this is `make faults`: every fault, and each of them twice."""
     return os.environ.get("OPENSTACK_OPERATOR_FAULTS") == "all"
+
+
+def times() -> int:
+    """How often each fault of `make faults` is made."""
+    return int(os.environ.get(TIMES, "2"))

@@ -276,7 +276,9 @@ def _pods_of(resource: Resource, item: Object) -> tuple[int, int]:
     if status.get("currentRevision") and status.get("currentRevision") == status.get("updateRevision"):
         # A StatefulSet that has rolled out counts its pods as current ones.
         updated = max(updated, status.get("currentReplicas", 0))
-    return min(status.get("availableReplicas", 0), updated), spec.get("replicas", 1)
+    # An operator that was scaled to 0 is as it was asked to be, and nothing gets done.
+    least = 1 if _is_operator(item) else 0
+    return min(status.get("availableReplicas", 0), updated), max(least, spec.get("replicas", 1))
 
 
 def _failure(status: Object) -> str:
