@@ -134,7 +134,7 @@ def test_an_api_with_one_replica_has_no_gap_when_it_rolls() -> None:
 @pytest.mark.parametrize("storage_class", [None, "fast"])
 def test_a_volume_claim_names_a_class_only_if_the_user_does(storage_class: str | None) -> None:
     storage = Storage(storage_size="3Gi", storage_class=storage_class, storage_retention="Delete")
-    spec = workloads.stateful_set(pod(), "one", 1, storage=storage)["spec"]
+    spec = workloads.stateful_set(pod(), "one", 1, volume=storage)["spec"]
     (claim,) = spec["volumeClaimTemplates"]
     assert claim["spec"].get("storageClassName") == storage_class
     assert claim["spec"]["resources"] == {"requests": {"storage": "3Gi"}}

@@ -94,6 +94,8 @@ class Pod:
     host_network: bool = False
     host_pid: bool = False
     grace_seconds: int = 30
+    is_on_one_node: bool = False
+    """Whether all pods of a rollout must be on the same node: they share a volume that only one node can mount."""
     hash_extra: str = ""
     """Whatever else must roll the pods when it changes."""
 
@@ -147,7 +149,9 @@ def template(pod: Pod) -> dict[str, Any]:
         spec["tolerations"] = list(settings.tolerations)
     if settings.topology_spread_constraints:
         spec["topologySpreadConstraints"] = list(settings.topology_spread_constraints)
-    if not pod.host_network:
+    if pod.is_on_one_node:
+        spec["affinity"] = _together(selector(pod))
+    elif not pod.host_network:
         spec["affinity"] = _spread(selector(pod))
     annotations = {}
     read = ""
@@ -271,6 +275,12 @@ def _spread(tags: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def _together(tags: dict[str, str]) -> dict[str, Any]:
+    """The first pod goes anywhere, the others to its node."""
+    term = {"labelSelector": {"matchLabels": tags}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
 def _head(pod: Pod, name: str) -> dict[str, Any]:
     return {"name": name, "labels": labels.common(pod.service, pod.instance, pod.component)}
 
@@ -294,7 +304,7 @@ def stateful_set(
     name: str,
     replicas: int,
     *,
-    storage: Storage | None = None,
+    volume: Storage | None = None,
     mount_name: str = "data",
     service_name: str = "",
     parallel: bool = True,
@@ -308,20 +318,11 @@ def stateful_set(
         "updateStrategy": {"type": "RollingUpdate"},
         "template": template(pod),
     }
-    if storage is not None:
-        claim: dict[str, Any] = {
-            "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": storage.storage_size}},
-            # The server's default, which it writes into the template: the claim made from it is the same before and
-            # after, and is not written again while the scheduler binds it.
-            "volumeMode": "Filesystem",
-        }
-        if storage.storage_class:
-            claim["storageClassName"] = storage.storage_class
+    if volume is not None:
         spec["volumeClaimTemplates"] = [
             {
                 "metadata": {"name": mount_name, "labels": labels.common(pod.service, pod.instance, pod.component)},
-                "spec": claim,
+                "spec": storage.claim(volume),
             }
         ]
         # Who deletes the StatefulSet by hand must not lose the data: what the user wants of the volumes when the whole
@@ -468,41 +469,5 @@ async def apply_stateful_set(scope: Scope[Any], body: Object, volume: Storage | 
         spec |= {key: present["spec"][key] for key in fixed if key in present["spec"] and key in body["spec"]}
         body = {**body, "spec": spec}
     if volume is not None:
-        await _ensure_claims(scope, body, is_owned=volume.storage_retention == "Delete")
+        await storage.ensure_claims(scope, body, volume)
     return await scope.apply(kinds.STATEFULSET, body)
-
-
-async def _ensure_claims(scope: Scope[Any], stateful_set: Object, *, is_owned: bool) -> None:
-    """Makes the claims of a StatefulSet, which go with the object that asked for them, or outlive it.
-
-    The StatefulSet would make them itself, without the owner; to write it into a claim that is new collides with the
-    scheduler, which then looks at the pod again seconds later.
-    """
-    spec = stateful_set["spec"]
-    for template in spec.get("volumeClaimTemplates", []):
-        prefix = f"{template['metadata']['name']}-{stateful_set['metadata']['name']}-"
-        present = {
-            name: claim
-            for claim in scope.items(kinds.PVC)
-            if (name := claim["metadata"]["name"]).startswith(prefix) and name.removeprefix(prefix).isdigit()
-        }
-        for name in sorted({f"{prefix}{ordinal}" for ordinal in range(spec["replicas"])} | set(present)):
-            claim = present.get(name) or await _foreign_claim(scope, name)
-            # Nobody can change what a claim that exists asks for.
-            asked = (
-                {key: value for key, value in claim["spec"].items() if key in template["spec"]}
-                if claim
-                else template["spec"]
-            )
-            body = {"metadata": {"name": name, "labels": template["metadata"]["labels"]}, "spec": asked}
-            await scope.apply(kinds.PVC, body, owned=is_owned)
-
-
-async def _foreign_claim(scope: Scope[Any], name: str) -> Object | None:
-    """A claim that is not in the cache, because somebody else made it: without our labels."""
-    try:
-        return await scope.client.get(kinds.PVC, name, scope.namespace)
-    except errors.ApiError as problem:
-        if problem.status != 404:
-            raise
-    return None
