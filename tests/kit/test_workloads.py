@@ -66,7 +66,7 @@ def test_a_main_container_sees_the_merged_configuration_and_scripts_only() -> No
 
 
 @pytest.mark.parametrize(
-    ("probe", "startup"), [(workloads.tcp_probe(80), (0, 1, 300)), (workloads.exec_probe("true"), (2, 4, 75))]
+    ("probe", "startup"), [(workloads.tcp_probe(80), (0, 1, 300)), (workloads.exec_probe("true"), (2, 8, 38))]
 )
 def test_a_new_pod_has_five_minutes_and_commands_in_it_are_run_less_often(
     probe: dict[str, Any], startup: tuple[int, int, int]

@@ -25,8 +25,8 @@ from openstack_operator.runtime.kinds import Resource
 # its worker reads a status that is written right after. Then a whole period passes until the next look. With one of
 # 30 s, that happened to nova-compute in one of five bring-ups.
 STARTUP_SECONDS = 300
-STARTUP_PERIOD, STARTUP_EXEC_PERIOD, STARTUP_EXEC_DELAY = 1, 4, 2
-LOOK_FOR_A_WHILE = 'for _ in 1 2 3 4 5 6; do "$@" && exit; sleep 0.5; done; exit 1'
+STARTUP_PERIOD, STARTUP_EXEC_PERIOD, STARTUP_EXEC_DELAY = 1, 8, 2
+LOOK_FOR_A_WHILE = f'for _ in {" ".join(map(str, range(15)))}; do "$@" && exit; sleep 0.5; done; exit 1'
 READINESS_PERIOD = 10
 LIVENESS_PERIOD = 30
 
@@ -232,7 +232,7 @@ def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main:
     if main and one.probe:
         if "exec" in one.probe:
             often = exec_probe("sh", "-c", LOOK_FOR_A_WHILE, "sh", *one.probe["exec"]["command"])
-            startup = _probe(one, often, STARTUP_EXEC_PERIOD, STARTUP_SECONDS // STARTUP_EXEC_PERIOD)
+            startup = _probe(one, often, STARTUP_EXEC_PERIOD, STARTUP_SECONDS // STARTUP_EXEC_PERIOD + 1)
             body["startupProbe"] = startup | {"initialDelaySeconds": STARTUP_EXEC_DELAY}
         else:
             body["startupProbe"] = _probe(one, one.probe, STARTUP_PERIOD, STARTUP_SECONDS // STARTUP_PERIOD)
