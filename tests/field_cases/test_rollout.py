@@ -12,7 +12,7 @@ from world import condition, decoded
 from openstack_operator.kit import kinds as ours
 from openstack_operator.runtime import conditions, kinds
 
-GLANCE_API = (kinds.STATEFULSET, "glance-api")
+GLANCE_API = (kinds.DEPLOYMENT, "glance-api")
 PLACEMENT_API = (kinds.DEPLOYMENT, "placement-api")
 
 
@@ -83,7 +83,7 @@ async def test_a_change_of_an_unrelated_key_of_a_shared_secret_rolls_nothing(wor
 
         await world.patch(kinds.SECRET, "shared", {"data": {"glance": base64.b64encode(b"changed").decode()}})
         await world.until(
-            kinds.STATEFULSET,
+            kinds.DEPLOYMENT,
             lambda item: item["spec"]["template"]["metadata"]["annotations"].popitem()[1] != hashes[0],
             "glance-api",
         )
@@ -100,7 +100,7 @@ async def test_another_url_of_keystone_rolls_the_services_that_hold_it(world: An
         first = await config_hash(world, *GLANCE_API)
         await publish(world, "https://keystone-internal.ns.svc:5000/v3", "https://identity.example.org/v3")
         await world.until(
-            kinds.STATEFULSET,
+            kinds.DEPLOYMENT,
             lambda item: item["spec"]["template"]["metadata"]["annotations"].popitem()[1] != first,
             "glance-api",
         )

@@ -65,7 +65,7 @@ def test_a_main_container_sees_the_merged_configuration_and_scripts_only() -> No
 
 
 @pytest.mark.parametrize(
-    ("probe", "startup"), [(workloads.tcp_probe(80), (0, 1, 300)), (workloads.exec_probe("true"), (2, 4, 75))]
+    ("probe", "startup"), [(workloads.tcp_probe(80), (0, 1, 300)), (workloads.exec_probe("true"), (2, 8, 38))]
 )
 def test_a_new_pod_has_five_minutes_and_commands_in_it_are_run_less_often(
     probe: dict[str, Any], startup: tuple[int, int, int]
@@ -142,7 +142,7 @@ def test_an_api_with_one_replica_has_no_gap_when_it_rolls() -> None:
 @pytest.mark.parametrize("storage_class", [None, "fast"])
 def test_a_volume_claim_names_a_class_only_if_the_user_does(storage_class: str | None) -> None:
     storage = Storage(storage_size="3Gi", storage_class=storage_class, storage_retention="Delete")
-    spec = workloads.stateful_set(pod(), "one", 1, storage=storage)["spec"]
+    spec = workloads.stateful_set(pod(), "one", 1, volume=storage)["spec"]
     (claim,) = spec["volumeClaimTemplates"]
     assert claim["spec"].get("storageClassName") == storage_class
     assert claim["spec"]["resources"] == {"requests": {"storage": "3Gi"}}

@@ -25,8 +25,8 @@ from openstack_operator.runtime.kinds import Resource
 # its worker reads a status that is written right after. Then a whole period passes until the next look. With one of
 # 30 s, that happened to nova-compute in one of five bring-ups.
 STARTUP_SECONDS = 300
-STARTUP_PERIOD, STARTUP_EXEC_PERIOD, STARTUP_EXEC_DELAY = 1, 4, 2
-LOOK_FOR_A_WHILE = 'for _ in 1 2 3 4 5 6; do "$@" && exit; sleep 0.5; done; exit 1'
+STARTUP_PERIOD, STARTUP_EXEC_PERIOD, STARTUP_EXEC_DELAY = 1, 8, 2
+LOOK_FOR_A_WHILE = f'for _ in {" ".join(map(str, range(15)))}; do "$@" && exit; sleep 0.5; done; exit 1'
 READINESS_PERIOD = 10
 LIVENESS_PERIOD = 30
 ANSWER_SECONDS = 3
@@ -98,6 +98,8 @@ class Pod:
     host_network: bool = False
     host_pid: bool = False
     grace_seconds: int = 30
+    is_on_one_node: bool = False
+    """Whether all pods of a rollout must be on the same node: they share a volume that only one node can mount."""
     hash_extra: str = ""
     """Whatever else must roll the pods when it changes."""
 
@@ -151,7 +153,9 @@ def template(pod: Pod) -> dict[str, Any]:
         spec["tolerations"] = list(settings.tolerations)
     if settings.topology_spread_constraints:
         spec["topologySpreadConstraints"] = list(settings.topology_spread_constraints)
-    if not pod.host_network:
+    if pod.is_on_one_node:
+        spec["affinity"] = _together(selector(pod))
+    elif not pod.host_network:
         spec["affinity"] = _spread(selector(pod))
     annotations = {}
     read = ""
@@ -232,7 +236,7 @@ def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main:
     if main and one.probe:
         if "exec" in one.probe:
             often = exec_probe("sh", "-c", LOOK_FOR_A_WHILE, "sh", *one.probe["exec"]["command"])
-            startup = _probe(one, often, STARTUP_EXEC_PERIOD, STARTUP_SECONDS // STARTUP_EXEC_PERIOD)
+            startup = _probe(one, often, STARTUP_EXEC_PERIOD, STARTUP_SECONDS // STARTUP_EXEC_PERIOD + 1)
             body["startupProbe"] = startup | {"initialDelaySeconds": STARTUP_EXEC_DELAY}
         else:
             body["startupProbe"] = _probe(one, one.probe, STARTUP_PERIOD, STARTUP_SECONDS // STARTUP_PERIOD)
@@ -286,6 +290,12 @@ def _spread(tags: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def _together(tags: dict[str, str]) -> dict[str, Any]:
+    """The first pod goes anywhere, the others to its node."""
+    term = {"labelSelector": {"matchLabels": tags}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
 def _head(pod: Pod, name: str) -> dict[str, Any]:
     return {"name": name, "labels": labels.common(pod.service, pod.instance, pod.component)}
 
@@ -309,7 +319,7 @@ def stateful_set(
     name: str,
     replicas: int,
     *,
-    storage: Storage | None = None,
+    volume: Storage | None = None,
     mount_name: str = "data",
     service_name: str = "",
     parallel: bool = True,
@@ -323,20 +333,11 @@ def stateful_set(
         "updateStrategy": {"type": "RollingUpdate"},
         "template": template(pod),
     }
-    if storage is not None:
-        claim: dict[str, Any] = {
-            "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": storage.storage_size}},
-            # The server's default, which it writes into the template: the claim made from it is the same before and
-            # after, and is not written again while the scheduler binds it.
-            "volumeMode": "Filesystem",
-        }
-        if storage.storage_class:
-            claim["storageClassName"] = storage.storage_class
+    if volume is not None:
         spec["volumeClaimTemplates"] = [
             {
                 "metadata": {"name": mount_name, "labels": labels.common(pod.service, pod.instance, pod.component)},
-                "spec": claim,
+                "spec": storage.claim(volume),
             }
         ]
         # Who deletes the StatefulSet by hand must not lose the data: what the user wants of the volumes when the whole
@@ -486,5 +487,5 @@ async def apply_stateful_set(scope: Scope[Any], body: Object, volume: Storage | 
         spec |= {key: present["spec"][key] for key in fixed if key in present["spec"] and key in body["spec"]}
         body = {**body, "spec": spec}
     if volume is not None:
-        await storage.ensure_claims(scope, body, is_owned=volume.storage_retention == "Delete")
+        await storage.ensure_claims(scope, body, volume)
     return await scope.apply(kinds.STATEFULSET, body)
