@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/runtime"))
 
 import toy
 
-import bring_up
+import report
 from alone import clouds, programs, table, toys
 from openstack_operator.embedded import paths
 from openstack_operator.embedded import programs as kubernetes_programs
@@ -56,7 +56,7 @@ def say(line: str) -> None:
 async def measure(where: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Everything that was asked for; what has a size of 0 is left out."""
     sizes = toys.Sizes(arguments.objects, arguments.children, arguments.idle)
-    found: dict[str, Any] = {"machine": bring_up.machine(), "sizes": dataclasses.asdict(sizes), "toys": []}
+    found: dict[str, Any] = {"machine": report.machine(), "sizes": dataclasses.asdict(sizes), "toys": []}
     known = sides(arguments.sides.split(","))
     for number in range(arguments.rounds if arguments.objects else 0):
         one: dict[str, Any] = {}

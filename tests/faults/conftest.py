@@ -99,9 +99,9 @@ def scene(
 
 
 def _machine() -> dict[str, Any]:
-    import bring_up  # the benchmarks say in the same words what they ran on
+    import report  # the benchmarks say in the same words what they ran on
 
-    return bring_up.machine() | {"release": clouds.RELEASE}
+    return report.machine() | {"release": clouds.RELEASE}
 
 
 @pytest.hookimpl(wrapper=True)
