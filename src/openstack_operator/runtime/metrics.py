@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+from typing import TypeVar
+
 from prometheus_client import Counter, Gauge, Histogram
+
+M = TypeVar("M", Counter, Gauge, Histogram)
+
+
+@functools.cache
+def one(metric: M, *labels: object) -> M:
+    """The series of a metric with these labels, found once: the library makes strings of them and takes a lock each
+    time. Not for series that are removed again."""
+    return metric.labels(*labels)
+
 
 REQUESTS = Counter("openstack_operator_api_requests_total", "Requests to the API server.", ["verb", "resource", "code"])
 RECONCILES = Counter("openstack_operator_reconcile_total", "Reconciles by kind and result.", ["kind", "result"])

@@ -119,14 +119,14 @@ class Runner(Generic[S]):
         kind = self._resource.kind
         while True:
             key = await self.queue.get()
-            metrics.QUEUE_DEPTH.labels(kind).set(len(self.queue))
+            metrics.one(metrics.QUEUE_DEPTH, kind).set(len(self.queue))
             started = time.perf_counter()
             try:
                 result = await self.reconcile(key)
             finally:
                 self.queue.done(key)
-                metrics.RECONCILE_SECONDS.labels(kind).observe(time.perf_counter() - started)
-            metrics.RECONCILES.labels(kind, result).inc()
+                metrics.one(metrics.RECONCILE_SECONDS, kind).observe(time.perf_counter() - started)
+            metrics.one(metrics.RECONCILES, kind, result).inc()
 
     async def reconcile(self, key: Key) -> str:
         """One pass over one object; the result is a metric label. Never raises but for cancellation."""
