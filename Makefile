@@ -1,5 +1,5 @@
 # Shortcuts for developers; `./up`, `./down` and `./test` need no make.
-.PHONY: check generate lint unit e2e tempest catalogues lock
+.PHONY: check generate lint unit e2e tempest catalogues lock bench-alone
 
 PYTHON ?= python3
 
@@ -17,6 +17,9 @@ e2e: ## end-to-end tests; RELEASE=2025.1 for another release, on a machine whose
 
 tempest: ## OpenStack's own smoke tests against the cloud of ./up
 	./scripts/tempest.sh
+
+bench-alone: ## the operator beside kopf and controller-runtime, into docs/benchmarks.md; half an hour on an idle machine
+	PYTHONPATH=src $(PYTHON) bench/operator_alone.py --rounds 3 --output bench/results/operator-alone.json --docs docs
 
 generate: ## CRDs, access rules, install manifest, reference
 	PYTHONPATH=src $(PYTHON) -m openstack_operator.cli.generate
