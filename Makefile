@@ -1,5 +1,5 @@
 # Shortcuts for developers; `./up`, `./down` and `./test` need no make.
-.PHONY: check generate lint unit e2e faults tempest bench catalogues lock
+.PHONY: check generate lint unit e2e faults tempest bench bench-alone catalogues lock
 
 PYTHON ?= python3
 
@@ -36,6 +36,9 @@ bench: ## all measurements of docs/benchmarks.md, one after the other; as root, 
 	$(call BENCH,day2,--rounds 3)
 	$(call BENCH,cells,)
 	$(call BENCH,questions,)
+
+bench-alone: ## the operator beside kopf and controller-runtime, into docs/benchmarks.md; half an hour on an idle machine
+	PYTHONPATH=src $(PYTHON) bench/operator_alone.py --rounds 3 --output bench/results/operator-alone.json --docs docs
 
 generate: ## CRDs, access rules, install manifest, reference
 	PYTHONPATH=src $(PYTHON) -m openstack_operator.cli.generate

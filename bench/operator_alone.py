@@ -40,7 +40,7 @@ def sides(names: Sequence[str]) -> list[toys.Side]:
     for name in names:
         match name:
             case table.OURS:
-                found.append(toys.Side(name, (sys.executable, toy.__file__)))
+                found.append(toys.Side(name, (programs.ours(cache, say), toy.__file__)))
             case table.KOPF:
                 # Its own requests carry its own name.
                 found.append(toys.Side(name, programs.kopf(cache, say), (toys.AGENT, "kopf/")))
@@ -57,7 +57,7 @@ async def measure(where: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Everything that was asked for; what has a size of 0 is left out."""
     sizes = toys.Sizes(arguments.objects, arguments.children, arguments.idle)
     found: dict[str, Any] = {"machine": report.machine(), "sizes": dataclasses.asdict(sizes), "toys": []}
-    known = sides(arguments.sides.split(","))
+    known, python = sides(arguments.sides.split(",")), programs.ours(paths.default().cache, say)
     for number in range(arguments.rounds if arguments.objects else 0):
         one: dict[str, Any] = {}
         # Another one begins each time.
@@ -68,9 +68,9 @@ async def measure(where: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.children:
         found["memory"] = await toys.measure_memory(where, known, sizes)
     if arguments.clouds:
-        found["growth"] = await clouds.measure_growth(where, arguments.clouds, arguments.idle)
+        found["growth"] = await clouds.measure_growth(where, python, arguments.clouds, arguments.idle)
     if arguments.cells and arguments.cell_clouds:
-        found["cells"] = await clouds.measure_cells(where, arguments.cells, arguments.cell_clouds)
+        found["cells"] = await clouds.measure_cells(where, python, arguments.cells, arguments.cell_clouds)
     return found
 
 

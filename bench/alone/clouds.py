@@ -102,11 +102,11 @@ class Clouds:
 
 
 @contextlib.asynccontextmanager
-async def operator(cluster: ControlPlane) -> AsyncIterator[process.Process]:
+async def operator(cluster: ControlPlane, python: str) -> AsyncIterator[process.Process]:
     """The whole operator with its webhook, once its caches are filled."""
     health, webhook = free_ports(2)
     command = (
-        sys.executable, assuming.__file__, f"--kubeconfig={cluster.kubeconfig}", f"--health-port={health}",
+        python, assuming.__file__, f"--kubeconfig={cluster.kubeconfig}", f"--health-port={health}",
         "--metrics-port=0", f"--webhook-port={webhook}",
     )  # fmt: skip
     async with process.Process(command, cluster.directory / "operator.log") as running:
@@ -122,7 +122,7 @@ async def operator(cluster: ControlPlane) -> AsyncIterator[process.Process]:
 
 
 @contextlib.asynccontextmanager
-async def _started(programs: Path) -> AsyncIterator[Clouds]:
+async def _started(programs: Path, python: str) -> AsyncIterator[Clouds]:
     with kubernetes.started(programs) as cluster:
         crds = [kinds.crd(kind) for service in controlplane.EVERYTHING for kind in service.kinds]
         cluster.apply(*crds, STORAGE_CLASS)
@@ -132,7 +132,7 @@ async def _started(programs: Path) -> AsyncIterator[Clouds]:
             await api.create(kinds.NODE, workloads.NODE)
             playing = asyncio.ensure_future(workloads.Workloads(api, None, workloads.WORKLOADS, pods=True).run())
             try:
-                async with operator(cluster) as running:
+                async with operator(cluster, python) as running:
                     await running.quiet(cluster.audit_size)
                     yield Clouds(cluster, api, running)
             except BaseException:
@@ -144,9 +144,9 @@ async def _started(programs: Path) -> AsyncIterator[Clouds]:
                 await asyncio.gather(playing, return_exceptions=True)
 
 
-async def measure_growth(programs: Path, most: int, idle_seconds: float) -> Object:
+async def measure_growth(programs: Path, python: str, most: int, idle_seconds: float) -> Object:
     """One cloud, ten of them, then ten more at a time."""
-    async with _started(programs) as clouds:
+    async with _started(programs, python) as clouds:
         empty = clouds.running.memory()
         one = await clouds.add(1)
         idle = await clouds.idle(idle_seconds)
@@ -160,8 +160,8 @@ async def measure_growth(programs: Path, most: int, idle_seconds: float) -> Obje
         return {"empty": {"memory": empty}, "one": one, "idle": idle, "steps": steps}
 
 
-async def measure_cells(programs: Path, cells: int, number: int) -> Object:
+async def measure_cells(programs: Path, python: str, cells: int, number: int) -> Object:
     """Clouds of many cells, after one that has warmed everything up."""
-    async with _started(programs) as clouds:
+    async with _started(programs, python) as clouds:
         await clouds.add(1)
         return {"cells": cells} | await clouds.add(number, cells)

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from openstack_operator.cli import generate
 
+SOURCE = Path(generate.__file__).parents[2]
+
 # As in the operator's pod. Go does not use this allocator, and kopf gains by it.
-ENVIRONMENT = dict(generate.MALLOC)
+ENVIRONMENT = {**generate.MALLOC, "PYTHONPATH": str(SOURCE)}
 
 QUIET_SECONDS = 2.0
 QUIET_CPU_SECONDS = 0.04

@@ -1,4 +1,4 @@
-"""The peers' programs: a virtual environment with kopf, and the operator on controller-runtime.
+"""What runs the operators: environments of ours and of the one on kopf, and the program on controller-runtime.
 
 Each is kept in the cache under a hash of everything that it is made from, so that it is made once, and never in the
 tree. Called by `operator_alone`.
@@ -20,25 +20,35 @@ from openstack_operator.runtime import errors
 PEERS = Path(__file__).resolve().parents[1] / "peers"
 KOPF = PEERS / "kopf"
 CONTROLLER_RUNTIME = PEERS / "controller-runtime"
+RUNTIME = Path(__file__).resolve().parents[2] / "requirements" / "runtime.txt"
 
 
 class PeerError(errors.OperatorError):
     """A peer cannot be made; the message has what its builder said."""
 
 
+def ours(cache: Path, log: programs.Log) -> str:
+    """A Python with what the operator's image has, and nothing else: libraries take what they find beside them."""
+    return _environment(cache / "bench" / "operator", RUNTIME, log)
+
+
 def kopf(cache: Path, log: programs.Log) -> tuple[str, ...]:
     """The command of the operator on kopf, without arguments."""
-    requirements = KOPF / "requirements.txt"
+    return _environment(cache / "bench" / "kopf", KOPF / "requirements.txt", log), str(KOPF / "toy_operator.py")
+
+
+def _environment(place: Path, requirements: Path, log: programs.Log) -> str:
+    """The Python of a virtual environment with pinned packages."""
 
     def build(stage: Path) -> None:
         _run([sys.executable, "-m", "venv", str(stage)])
         pip = [str(stage / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         _run([*pip, "--no-deps", "--require-hashes", "-r", str(requirements)])
 
-    place = cache / "bench" / "kopf" / _key((requirements,), sys.version)
+    place = place / _key((requirements,), sys.version)
     # Its programs name the place where they were made: it is made where it stays.
     _made(place, build, log, is_movable=False)
-    return str(place / "bin/python"), str(KOPF / "toy_operator.py")
+    return str(place / "bin/python")
 
 
 def controller_runtime(cache: Path, log: programs.Log) -> tuple[str, ...]:

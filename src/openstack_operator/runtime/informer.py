@@ -56,7 +56,10 @@ class Informer:
         self._trim = trim
         self.synced = asyncio.Event()
         self._client, self._namespace = client, namespace
+        self._label = str(resource)
         self._store: dict[Key, Object] = {}
+        # The same by namespace: what lies in other namespaces must not cost those who look into one.
+        self._namespaces: dict[str | None, dict[Key, Object]] = {}
         self.handlers: list[Handler] = []
         # resourceVersion that the cache stands at, where a watch starts; empty: a LIST comes first.
         self._position = ""
@@ -68,7 +71,8 @@ class Informer:
 
     def items(self, namespace: str | None = None) -> Iterator[Object]:
         """Cached objects of one namespace, or all of them, as they are now."""
-        return iter([item for (where, _), item in self._store.items() if namespace is None or where == namespace])
+        found = self._store if namespace is None else self._namespaces.get(namespace, {})
+        return iter(list(found.values()))
 
     def __len__(self) -> int:
         return len(self._store)
@@ -190,16 +194,21 @@ class Informer:
         item.setdefault("apiVersion", self.resource.api_version)
         item.setdefault("kind", self.resource.kind)
         self._store[key] = item
+        self._namespaces.setdefault(key[0], {})[key] = item
         self._changed(item, old)
 
     def _drop(self, key: Key) -> None:
         old = self._store.pop(key)
+        neighbours = self._namespaces[key[0]]
+        del neighbours[key]
+        if not neighbours:
+            del self._namespaces[key[0]]
         self._changed(None, old)
 
     def _changed(self, new: Object | None, old: Object | None) -> None:
         # Caches of single objects would overwrite the count of their whole kind.
         if "fieldSelector" not in self.selectors:
-            metrics.CACHED_OBJECTS.labels(str(self.resource)).set(len(self._store))
+            metrics.one(metrics.CACHED_OBJECTS, self._label).set(len(self._store))
         for handler in self.handlers:
             handler(new, old)
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from typing import TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
 
+M = TypeVar("M", Counter, Gauge, Histogram)
+
 MOST_CONDITIONS = 10_000
 """Each condition of each object is a series of its own: so many of them a Prometheus takes without a thought."""
+
+
+@functools.cache
+def one(metric: M, *labels: object) -> M:
+    """The series of a metric with these labels, found once: the library makes strings of them and takes a lock each
+    time. Not for series that are removed again."""
+    return metric.labels(*labels)
+
 
 REQUESTS = Counter("openstack_operator_api_requests_total", "Requests to the API server.", ["verb", "resource", "code"])
 RECONCILES = Counter("openstack_operator_reconcile_total", "Reconciles by kind and result.", ["kind", "result"])

@@ -127,8 +127,8 @@ class Runner(Generic[S]):
                 result = await self.reconcile(key)
             finally:
                 self.queue.done(key)
-                metrics.RECONCILE_SECONDS.labels(kind).observe(time.perf_counter() - started)
-            metrics.RECONCILES.labels(kind, result).inc()
+                metrics.one(metrics.RECONCILE_SECONDS, kind).observe(time.perf_counter() - started)
+            metrics.one(metrics.RECONCILES, kind, result).inc()
 
     async def reconcile(self, key: Key) -> str:
         """One pass over one object; the result is a metric label. Never raises but for cancellation."""

@@ -47,8 +47,10 @@ class Writer:
         states = {condition["type"]: condition["status"] == "True" for condition in found}
         metrics.CONDITIONS.show(self._resource.kind, (metadata["namespace"], metadata["name"]), states)
         status = drift.without_nulls({**fields, "observedGeneration": metadata["generation"], "conditions": found})
-        fingerprint = drift.digest(status)
-        if status == present or self._written.get(metadata["uid"]) == (fingerprint, metadata["resourceVersion"]):
+        if status == present:
+            return None
+        known = self._written.get(metadata["uid"])
+        if known is not None and known == (drift.digest(status), metadata["resourceVersion"]):
             return None
         left = self._at.get(metadata["uid"], -MESSAGE_SECONDS) + MESSAGE_SECONDS - time.monotonic()
         if left > 0 and _without_messages(status) == _without_messages(present):
@@ -66,7 +68,7 @@ class Writer:
             raise
         self._at[metadata["uid"]] = time.monotonic()
         if written.get("status") != status:
-            self._written[metadata["uid"]] = (fingerprint, written["metadata"]["resourceVersion"])
+            self._written[metadata["uid"]] = (drift.digest(status), written["metadata"]["resourceVersion"])
         self._manager.informer(self._resource).observe(written)
         await self._manager.events.transitions(item, previous, found)
         return None
