@@ -10,6 +10,7 @@ from cloud import config_hash, publish, rolled_out, surroundings, writes
 from world import condition, decoded
 
 from openstack_operator.kit import kinds as ours
+from openstack_operator.kit import labels
 from openstack_operator.runtime import conditions, kinds
 
 GLANCE_API = (kinds.DEPLOYMENT, "glance-api")
@@ -122,6 +123,41 @@ async def test_pods_that_are_not_ready_do_not_change_the_published_url(world: An
         item = await world.until_condition(ours.PLACEMENT, "placement", "DeploymentReady", "False", "RollingOut")
         await operator.settle()
     assert (item["status"]["publicUrl"], condition(item, "EndpointsReady")[0]) == (url, "True")
+
+
+async def test_the_stateful_set_of_an_earlier_version_goes_when_the_deployment_serves_and_its_claim_stays(
+    world: Any,
+) -> None:
+    tags = labels.common("glance", "glance", "api")
+    spec = {
+        "serviceName": "glance-members",
+        "replicas": 0,
+        "selector": {"matchLabels": tags},
+        "template": {
+            "metadata": {"labels": tags},
+            "spec": {"containers": [{"name": "glance-api", "image": "image"}]},
+        },
+    }
+    head = {"name": "glance-api", "namespace": world.namespace, "labels": tags}
+    await world.create(kinds.STATEFULSET, "glance-api", spec, metadata=head)
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "3Gi"}}}
+    first = await world.create(kinds.PVC, "images-glance-api-0", claim)
+    async with world.operator("glance") as operator:
+        await surroundings(world)
+        await rolled_out(world, ours.GLANCE)
+        await operator.settle()
+    assert await world.find(kinds.STATEFULSET, "glance-api") is None
+    kept = await world.get(kinds.PVC, "images-glance-api-0")
+    assert kept["metadata"]["uid"] == first["metadata"]["uid"]
+    assert kept["spec"]["resources"] == claim["resources"]
+    # Its volume goes with the Glance, as spec.storageRetention says by default.
+    assert [one["kind"] for one in kept["metadata"]["ownerReferences"]] == ["Glance"]
+    (volume,) = [
+        one
+        for one in (await world.get(*GLANCE_API))["spec"]["template"]["spec"]["volumes"]
+        if "persistentVolumeClaim" in one
+    ]
+    assert volume["persistentVolumeClaim"] == {"claimName": "images-glance-api-0"}
 
 
 # --- credentials ----------------------------------------------------------------------------------------------------
