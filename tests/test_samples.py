@@ -80,6 +80,7 @@ def _dry_run(server: ControlPlane, objects: Sequence[Object], namespace: str) ->
 
 @pytest.mark.parametrize("path", VALID, ids=_name)
 def test_a_valid_sample_applies(server: ControlPlane, namespace: str, path: Path) -> None:
+    """Regression r58, f53."""
     _dry_run(server, _objects(path), namespace)
 
 

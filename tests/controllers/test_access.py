@@ -37,6 +37,7 @@ def restricted(cluster: ControlPlane) -> client.Config:
 
 
 async def test_a_rollout_and_its_end_meet_no_refusal(world: Any, restricted: client.Config) -> None:
+    """Regression f21."""
     before = world.cluster.audit_size()
     services = ("openstackcontrolplane", "keystone", "memcached")
     async with world.operator(*services, config=restricted):

@@ -131,7 +131,7 @@ async def values(world: Any, instance: str, file: str, directory: Path) -> list[
 
 
 async def test_the_level_nearest_to_the_process_wins_option_by_option(cloud: Any, tmp_path: Path) -> None:
-    """Case 18."""
+    """Case 18. Regression r35."""
     found = {
         instance: await values(cloud, instance, file, tmp_path)
         for instance, file in (
@@ -165,6 +165,7 @@ async def test_the_level_nearest_to_the_process_wins_option_by_option(cloud: Any
 
 
 async def test_a_change_rolls_the_pods_below_the_level_that_read_it_and_no_others(cloud: Any) -> None:
+    """Regression f88."""
     await cloud.settle()
 
     async def change(spec: Any, expected: str) -> set[str]:

@@ -73,7 +73,7 @@ async def test_texts_are_merged_from_a_secret_in_their_order_and_win_over_the_te
 
 
 async def test_a_change_of_what_a_secret_says_rolls_and_another_comment_or_key_does_not(placement: Any) -> None:
-    """Case 26."""
+    """Case 26. Regression f66."""
     first = await digest(placement)
     await write(placement, other="y")
     await write(placement, second_conf=f"# why\n{SECOND}\n")

@@ -74,6 +74,7 @@ async def test_every_service_is_asked_for_at_once_with_what_the_control_plane_sa
 
 
 async def test_the_message_at_the_top_names_what_blocks_at_the_bottom(world: Any) -> None:
+    """Regression r38, r59, r76."""
     async with world.operator("openstackcontrolplane") as operator:
         await world.create(ours.CONTROL_PLANE, "cloud", only(*INFRASTRUCTURE, "keystone"))
         item = await world.until_condition(ours.CONTROL_PLANE, "cloud", "MariaDBReady", "False", "Reconciling")

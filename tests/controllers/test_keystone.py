@@ -301,6 +301,8 @@ UNPARSABLE = [
 
 
 async def test_text_that_oslo_config_cannot_parse_stalls_with_field_and_line_and_changes_nothing(world: Any) -> None:
+    """Regression r57."""
+
     async def footprint() -> list[Any]:
         data = (await world.get(kinds.CONFIGMAP, "keystone-config-data"))["data"]
         deployment = await world.get(kinds.DEPLOYMENT, API)
@@ -439,6 +441,7 @@ async def test_another_admin_password_runs_the_bootstrap_again(world: Any) -> No
 
 
 async def test_rotated_keys_are_never_written_over(world: Any) -> None:
+    """Regression r1, r55."""
     async with world.operator("keystone") as operator:
         await rolled_out(world)
         first = decoded(await world.get(kinds.SECRET, "keystone-fernet-keys"))
@@ -458,6 +461,7 @@ async def test_rotated_keys_are_never_written_over(world: Any) -> None:
 
 
 async def test_rotation_runs_with_rights_on_one_secret(world: Any) -> None:
+    """Regression h8."""
     async with world.operator("keystone") as operator:
         await rolled_out(world, fernet={"rotationHours": 6})
         await operator.settle()
@@ -527,6 +531,7 @@ async def test_rotation_stages_a_new_key_with_the_rights_that_it_has_and_drops_t
 
 
 async def test_a_failed_bootstrap_says_what_it_said_and_is_tried_again(world: Any) -> None:
+    """Regression h6."""
     text = 'starting\npymysql.err.OperationalError: (2003, "Can\'t connect to MySQL server")'
     world.node.statuses["keystone/bootstrap"] = kubelet.failed(text)
     async with world.operator("keystone"):
@@ -578,6 +583,7 @@ async def test_zero_replicas_stop_the_api_and_keep_everything_else(world: Any) -
 
 
 async def test_more_replicas_get_a_disruption_budget_and_one_has_none(world: Any) -> None:
+    """Regression h13."""
     async with world.operator("keystone"):
         await rolled_out(world, replicas=2)
         item = await world.get(ours.KEYSTONE, "keystone")

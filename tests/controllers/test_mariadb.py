@@ -64,6 +64,7 @@ async def test_without_a_storage_class_the_clusters_default_one_is_left_to_the_c
 
 
 async def test_a_server_that_does_not_answer_is_named_and_stays_unavailable(world: Any) -> None:
+    """Regression r39."""
     await world.secret("mine", user="someone", password="x")
     request = {"name": "someone", "secretRef": {"name": "mine"}}
     async with world.operator("mariadb"):
@@ -77,6 +78,7 @@ async def test_a_server_that_does_not_answer_is_named_and_stays_unavailable(worl
 
 
 async def test_a_request_whose_secret_cannot_be_used_is_named(world: Any) -> None:
+    """Regression f41."""
     request = {"name": "someone", "secretRef": {"name": "mine"}}
     async with world.operator("mariadb"):
         await world.create(ours.MARIADB, "db", {"databases": [request]})

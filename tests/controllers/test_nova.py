@@ -157,6 +157,7 @@ async def test_what_a_cells_own_servers_grant_wakes_the_nova(world: Any) -> None
 
 
 async def test_hosts_are_mapped_with_the_cells_and_later_ones_by_a_job_of_their_own(world: Any) -> None:
+    """Regression f2, h7."""
     first, second, third = (f"{name}.{world.namespace}" for name in ("first", "second", "third"))
     templates: Any = {
         cell: {"computes": {"compute": {"nodeSelector": {"test-cell": f"{world.namespace}-{cell}"}}}}
@@ -270,6 +271,7 @@ def compute_pod(namespace: str, node: str) -> Any:
 async def test_a_host_that_no_template_asks_for_is_forgotten_once_it_is_empty(
     world: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Regression r80."""
     first, second, third = (f"{name}.{world.namespace}" for name in ("first", "second", "third"))
     tags = {"test-cell": world.namespace}
     templates = {"cell1": {"computes": {"compute": {"nodeSelector": tags}}}}
@@ -395,6 +397,7 @@ async def test_the_verdicts_of_novas_upgrade_check_are_told_and_ready_does_not_w
 
 
 async def test_a_nova_rolls_out_to_its_computes(world: Any) -> None:
+    """Regression f4."""
     world.node.hold("nova/compute")
     async with operator(world) as running:
         await surroundings(world)
@@ -711,6 +714,7 @@ async def test_another_password_of_a_cell_rolls_the_cell_and_what_reads_its_mapp
 
 
 async def test_cells_with_names_that_look_alike_do_not_meet(world: Any) -> None:
+    """Regression f6."""
     computes = {"computes": {"a-x": {"driver": "Fake"}, "x": {"driver": "Fake"}}}
     cells = {"cell1": computes, "cell10": computes, "cell1-0": computes, "cell1-a": computes}
     async with operator(world), asyncio.TaskGroup() as group:
@@ -770,7 +774,8 @@ async def test_each_part_works_alone_from_secrets(world: Any) -> None:
 
 
 async def test_nodes_are_cleaned_before_a_deleted_nova_is_gone(world: Any) -> None:
-    """Field case: a nova-compute refuses to start where libvirt still has guests of a cloud that is gone."""
+    """Field case: a nova-compute refuses to start where libvirt still has guests of a cloud that is gone.
+    Regression r14, r28."""
     world.node.hold("nova/cleanup")
     node = f"node-{world.namespace}"
     await world.api.create(kinds.NODE, {"metadata": {"name": node, "labels": {"test": world.namespace}}})

@@ -68,6 +68,7 @@ def execute(user: str, password: str, statement: str) -> Any:
 
 
 async def test_databases_are_granted_changed_and_dropped_in_a_real_mariadb(real: Any) -> None:
+    """Regression r46, f40."""
     await real.secret("one", user="one", password=DIFFICULT)
     await real.secret("two", user="two", password="plain")
     requests = [{"name": f"schema_{name}", "secretRef": {"name": name}} for name in ("one", "two")]
@@ -185,7 +186,7 @@ async def test_virtual_hosts_are_granted_changed_and_deleted_in_a_real_rabbitmq(
 
 @pytest.mark.skipif(containers.OPENSTACK is None, reason="no image of 2026.1: run `./up --until images`")
 async def test_a_control_plane_with_a_real_keystone_gets_ready_and_registers_services(real: Any) -> None:
-    """Field case 33 among it: a token outlives every look at the user that it belongs to."""
+    """Field case 33 among it: a token outlives every look at the user that it belongs to. Regression r53, f29, h10."""
     services = ("openstackcontrolplane", *INFRASTRUCTURE, "keystone")
     await real.secret("mine", password=DIFFICULT + "äöü€")
     await real.secret("database", password=DIFFICULT)

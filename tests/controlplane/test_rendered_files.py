@@ -61,6 +61,7 @@ def specs(file: File) -> list[Any]:
 @pytest.mark.parametrize("release", releases.available())
 @pytest.mark.parametrize(("service", "file"), FILES)
 def test_a_rendered_file_has_no_unknown_no_outdated_and_no_wrong_option(service: str, file: File, release: str) -> None:
+    """Regression r11."""
     wanted = specs(file)
     assert wanted, "a sample shows the kind"
     for spec in (one.model_copy(update={"openstack_release": release}) for one in wanted):

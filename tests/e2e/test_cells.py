@@ -262,6 +262,7 @@ def test_a_host_that_nova_has_forgotten_is_mapped_again(standing_cell: Cloud) ->
 
 
 def test_a_compute_that_is_taken_out_is_forgotten_by_nova_and_may_come_back(standing_cell: Cloud) -> None:
+    """Regression r14."""
     cloud = standing_cell
 
     def compute_of(template: Any) -> None:

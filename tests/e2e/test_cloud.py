@@ -35,6 +35,7 @@ WEB_PORT = 80
 
 
 def test_up_ends_with_a_vm_that_answers(start: Start) -> None:
+    """Regression f75."""
     if not start.output:
         pytest.skip("the cloud was taken as it is")
     found = re.search(r"VM (\S+) answers at (\S+)", start.output)
@@ -55,6 +56,7 @@ def test_the_catalogue_is_complete(cloud: Cloud) -> None:
 
 @pytest.mark.parametrize("service", sorted(SERVICES))
 def test_every_public_endpoint_answers_from_the_machine(cloud: Cloud, service: str) -> None:
+    """Regression r51, r52, r88, r96."""
     url = cloud.connection.session.get_endpoint(service_type=service, interface="public")
     answer = requests.get(url, headers={"X-Auth-Token": cloud.token()}, timeout=30)
     assert answer.status_code in (200, 300), f"{url}: {answer.status_code} {answer.text[:200]}"
@@ -105,6 +107,7 @@ def _pieces(content: bytes, size: int) -> Iterator[bytes]:
     [("with a length", None), ("in chunks of 8 MiB", 8 * MEBIBYTE), ("in chunks of 1 MiB", MEBIBYTE)],
 )
 def test_an_image_is_uploaded(cloud: Cloud, name: str, chunk: int | None) -> None:
+    """Regression r4."""
     images = cloud.connection.image
     content = os.urandom(20 * MEBIBYTE + 17)
     image = images.create_image(name=f"e2e {name}", disk_format="raw", container_format="bare")
@@ -151,6 +154,7 @@ def test_a_vm_is_active_and_got_its_address_by_dhcp(guest: Guest) -> None:
 
 
 def test_a_vm_reads_its_metadata_and_runs_its_user_data(guest: Guest) -> None:
+    """Regression r45."""
     found = guest.until_console(r"^=== metadata: instance i-(\w+) host (\S+)")
     # Nova's names: i-0000002a of EC2 and instance-0000002a of libvirt count the same servers.
     assert guest.server.instance_name == f"instance-{found[1]}"
@@ -232,6 +236,7 @@ def test_a_wrong_token_gets_no_console(guest: Guest) -> None:
 
 
 def test_a_snapshot_of_a_vm_becomes_an_image(guest: Guest) -> None:
+    """Regression r4."""
     images = guest.connection.image
     image = guest.connection.compute.create_server_image(guest.server, name="e2e snapshot", wait=True, timeout=180)
     try:
@@ -282,6 +287,7 @@ def test_a_vm_that_was_rebooted_answers_again(guest: Guest) -> None:
 
 
 def test_a_vm_survives_the_restart_of_every_node_agent(guest: Guest) -> None:
+    """Regression r49, r62."""
     before = float(guest.run("cut -d' ' -f1 /proc/uptime"))
     cluster, namespace = guest.cloud.cluster, guest.cloud.namespace
     agents = cluster.items("daemonsets", namespace)

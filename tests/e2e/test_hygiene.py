@@ -108,7 +108,7 @@ def test_no_object_but_a_secret_holds_a_secret(cloud: Cloud, secrets: dict[bytes
 
 
 def test_no_log_holds_a_secret(cloud: Cloud, secrets: dict[bytes, str]) -> None:
-    """Logs of all containers, those that ended before included, and of the cluster's own programs."""
+    """Logs of all containers, those that ended before included, and of the cluster's own programs. Regression r16."""
 
     def texts() -> Iterator[tuple[str, bytes]]:
         for pod in cloud.cluster.items("pods"):

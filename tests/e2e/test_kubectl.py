@@ -29,6 +29,7 @@ def _example(cloud: Cloud, kind: str) -> Object:
 
 @pytest.mark.parametrize("kind", CONTROLLERS)
 def test_get_shows_columns_that_tell_something(cloud: Cloud, kind: str) -> None:
+    """Regression h15."""
     resource = CONTROLLERS[kind].kind.resource
     lines = cloud.cluster.kubectl("get", f"{resource.plural}.{resource.group}", "-n", cloud.namespace).splitlines()
     header = lines[0].split()

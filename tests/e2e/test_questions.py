@@ -117,7 +117,8 @@ def planned(cloud: Cloud, change: Any, file: Path) -> Any:
 def test_an_option_goes_from_the_control_plane_to_the_running_nova_compute_as_planned(
     cloud: Cloud, tmp_path: Path
 ) -> None:
-    """Seed 004 in one step: the plan, the change, and every hop of it; nothing but the computes is restarted."""
+    """Seed 004 in one step: the plan, the change, and every hop of it; nothing but the computes is restarted.
+    Regression r69."""
     change = {"nova": {"cellTemplates": {"cell1": {"computes": {"compute": {"customServiceConfig": TEXT}}}}}}
     before, pods = versions(cloud), cloud.pods()
     foretold = planned(cloud, change, tmp_path / "changed.yaml")

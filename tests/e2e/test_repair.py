@@ -247,7 +247,7 @@ def test_an_operator_killed_during_an_update_ends_the_same(small_cloud: Cloud, m
 
 
 def test_a_restart_of_the_operator_writes_nothing_and_restarts_no_pod(cloud: Cloud, small_cloud: Cloud) -> None:
-    """One LIST for each kind, then watches."""
+    """One LIST for each kind, then watches. Regression f51."""
     cluster = cloud.cluster
     small_cloud.until_ready()
     pods = {name: one.pods() for name, one in (("cloud", cloud), ("small", small_cloud))}
@@ -286,7 +286,7 @@ def test_a_change_rolls_the_pods_that_read_it_and_no_others(small_cloud: Cloud) 
 
 
 def test_a_killed_pod_comes_back(small_cloud: Cloud) -> None:
-    """MariaDB, RabbitMQ and Memcached at once: the data is there, and nothing needs a person."""
+    """MariaDB, RabbitMQ and Memcached at once: the data is there, and nothing needs a person. Regression f33."""
     small_cloud.until_ready()
     cluster, namespace = small_cloud.cluster, small_cloud.namespace
     assert small_cloud.token()

@@ -19,6 +19,7 @@ async def test_a_cluster_without_a_default_storage_class_is_refused(apiserver: a
 
 @pytest.mark.parametrize(("minor", "refused"), [("29", True), ("30", False), ("30+", False), ("36", False)])
 def test_kubernetes_older_than_1_30_is_refused(minor: str, refused: bool) -> None:
+    """Regression f54. Regression h16."""
     found = existing.old_version({"major": "1", "minor": minor, "gitVersion": f"v1.{minor}.0"})
     assert bool(found) is refused
 

@@ -69,7 +69,7 @@ def user(cluster: ControlPlane) -> User:
 def test_a_value_that_yaml_typed_in_its_own_way_is_refused_by_its_path(
     user: User, resource: kinds.Resource, spec: dict[str, Any], message: str
 ) -> None:
-    """Case 14."""
+    """Case 14. Regression r71."""
     assert message in user.is_refused(resource, spec)
 
 
@@ -106,7 +106,7 @@ def test_a_size_that_is_no_quantity_is_refused(user: User, size: str) -> None:
 
 @pytest.mark.parametrize("size", ["5Gi", "5120Mi", "5G", "0.5Gi", 5368709120])
 def test_every_way_to_write_a_quantity_is_accepted(user: User, size: Any) -> None:
-    """Case 61."""
+    """Case 61. Regression f76."""
     item = user.create(ours.MARIADB, "db", {"storageSize": size})
     assert item["spec"]["storageSize"] == size
 

@@ -49,7 +49,7 @@ ids = [f"{pod.service}" for pod in SERVERS]
 
 @pytest.mark.parametrize("pod", SERVERS, ids=ids)
 def test_a_pod_that_must_go_is_gone_after_two_minutes_at_most(pod: workloads.Pod) -> None:
-    """Case 70: a default of a week left pods Terminating for days."""
+    """Case 70: a default of a week left pods Terminating for days. Regression f48."""
     assert 1 <= workloads.template(pod)["spec"]["terminationGracePeriodSeconds"] <= 120
 
 
@@ -110,7 +110,7 @@ def test_hashes_do_not_depend_on_pythons_hash_seed() -> None:
 
 @pytest.mark.parametrize("length", [1, 30, 36, 40, 52, 53, 63, 253])
 def test_every_name_that_is_made_fits_and_none_becomes_another(length: int) -> None:
-    """Case 88, case 101: a cut name carries a hash of the whole."""
+    """Case 88, case 101: a cut name carries a hash of the whole. Regression f65."""
     one, other = "a" * length + "x", "a" * length + "y"
     made = {
         function(name)
@@ -153,7 +153,7 @@ def test_a_job_of_other_inputs_has_another_name() -> None:
 
 
 def test_no_job_removes_itself() -> None:
-    """Case 37: one that a time to live removes would be run again."""
+    """Case 37: one that a time to live removes would be run again. Regression r82."""
     body = jobs.job(placement.db_sync_pod("placement", PlacementSpec(), SOURCES), "x")
 
     assert "ttlSecondsAfterFinished" not in body["spec"]
@@ -195,7 +195,7 @@ def test_keys_are_readable_by_the_server_and_by_nobody_else_at_all_times() -> No
 
 
 def test_every_queue_is_a_quorum_queue_from_the_start() -> None:
-    """Case 67: changing the kind later needs a fresh virtual host."""
+    """Case 67: changing the kind later needs a fresh virtual host. Regression r41, f43, f44."""
     rows = {row.option: row.value(None, {}) for row in ini.messaging() if row.section == "oslo_messaging_rabbit"}
 
     assert rows["rabbit_quorum_queue"] is True
@@ -212,7 +212,7 @@ def test_servers_of_the_cache_are_listed_each_by_its_own_name() -> None:
 
 
 def test_character_set_and_snapshots_of_the_database_are_what_migrations_were_written_for() -> None:
-    """Case 84: no default of a server's release decides."""
+    """Case 84: no default of a server's release decides. Regression r46, r75."""
     text = mariadb_config.my_cnf(MariaDBSpec()).splitlines()
 
     assert "character-set-server = utf8mb3" in text
@@ -243,7 +243,7 @@ def test_a_budget_lets_one_pod_go_at_a_time() -> None:
 
 
 def test_the_internal_url_is_for_services_and_the_public_one_for_people() -> None:
-    """Case 42."""
+    """Case 42. Regression f9, h1."""
     facts = {
         "identity.url": "http://keystone-internal.ns.svc:5000/v3",
         "identity.public_url": "https://identity.example.org/v3",
@@ -267,7 +267,7 @@ def test_every_client_section_has_the_region() -> None:
 
 
 async def test_no_shell_looks_into_what_a_user_wrote(tmp_path: Any) -> None:
-    """Case 130, case 95: neither a shell nor a template engine reads users' text."""
+    """Case 130, case 95: neither a shell nor a template engine reads users' text. Regression f31."""
     value = "$(touch pwned) `touch pwned` {{ 1 + 1 }} {% raw %} ${HOME:-x}"
     paper = Paper()
     await paper.write(f"[a]\nbefore = {value}\n")

@@ -29,7 +29,7 @@ def computes(**labels: str) -> dict[str, Any]:
 
 
 async def test_a_cell_that_is_there_waits_for_cell0_and_may_lose_its_computes_meanwhile(world: Any) -> None:
-    """Case 51."""
+    """Case 51. Regression f13, f15."""
     async with test_nova.operator(world), asyncio.TaskGroup() as group:
         await test_nova.surroundings(world)
         await world.create(ours.NOVA, "nova", {})
@@ -47,7 +47,8 @@ async def test_a_cell_that_is_there_waits_for_cell0_and_may_lose_its_computes_me
 
 
 async def test_what_a_map_has_by_default_can_be_taken_out_and_what_others_put_into_it_goes(world: Any) -> None:
-    """Case 112: an entry that is there by default, removed; and one that somebody added to an object of ours."""
+    """Case 112: an entry that is there by default, removed; and one that somebody added to an object of ours.
+    Regression f57."""
     async with test_nova.operator(world), asyncio.TaskGroup() as group:
         await test_nova.surroundings(world)
         playing = group.create_task(world.play_servers())
@@ -63,7 +64,8 @@ async def test_what_a_map_has_by_default_can_be_taken_out_and_what_others_put_in
 
 
 async def test_twenty_hosts_at_once_are_told_by_one_job_and_nobody_else_looks_for_hosts(world: Any) -> None:
-    """Case 53: of several who look for hosts all but one fail. Here one Job is told of all, and nothing polls."""
+    """Case 53: of several who look for hosts all but one fail. Here one Job is told of all, and nothing polls.
+    Regression r25."""
     tags = {"test-hosts": world.namespace}
     names = [f"host-{number}.{world.namespace}" for number in range(20)]
     templates = {"cell1": computes(**tags)}
@@ -129,7 +131,7 @@ async def test_a_node_in_an_unknown_place_is_nobodys(world: Any) -> None:
 
 
 async def test_a_conductor_with_no_replicas_counts_as_ready(world: Any) -> None:
-    """Case 56: an explicit 0 stays 0."""
+    """Case 56: an explicit 0 stays 0. Regression f17."""
     async with test_nova.operator(world), asyncio.TaskGroup() as group:
         await test_nova.surroundings(world)
         playing = group.create_task(world.play_servers())

@@ -66,7 +66,7 @@ async def read_password(directory: Path, password: str) -> str:
 
 @pytest.mark.parametrize("password", PASSWORDS)
 async def test_a_service_reads_the_password_that_the_secret_holds(tmp_path: Path, password: str) -> None:
-    """Case 6, case 7, case 64."""
+    """Case 6, case 7, case 64. Regression r87."""
     assert await read_password(tmp_path, password) == password
 
 

@@ -21,7 +21,7 @@ PLACEMENT_API = (kinds.DEPLOYMENT, "placement-api")
 
 
 async def test_an_override_that_is_taken_back_is_gone_and_rolls_once_each_way(world: Any) -> None:
-    """Case 19."""
+    """Case 19. Regression f82."""
     async with world.operator("glance"):
         await surroundings(world)
         await rolled_out(world, ours.GLANCE)
@@ -37,7 +37,7 @@ async def test_an_override_that_is_taken_back_is_gone_and_rolls_once_each_way(wo
 
 
 async def test_many_passes_a_restart_and_another_order_of_keys_write_nothing(world: Any) -> None:
-    """Case 20, case 120."""
+    """Case 20, case 120. Regression r34."""
     spec = {
         "resources": {"requests": {"cpu": "1000m", "memory": "512Mi"}, "limits": {"cpu": "1.0", "memory": "0.8Gi"}},
         "nodeSelector": {"a": "1", "b": "2"},
@@ -93,7 +93,7 @@ async def test_a_change_of_an_unrelated_key_of_a_shared_secret_rolls_nothing(wor
 
 
 async def test_another_url_of_keystone_rolls_the_services_that_hold_it(world: Any) -> None:
-    """Case 42, case 43."""
+    """Case 42, case 43. Regression f19."""
     async with world.operator("glance") as operator:
         await surroundings(world)
         await rolled_out(world, ours.GLANCE)
@@ -164,7 +164,7 @@ async def test_the_stateful_set_of_an_earlier_version_goes_when_the_deployment_s
 
 
 async def test_a_new_password_is_valid_in_the_server_before_any_pod_uses_it(world: Any) -> None:
-    """Case 32."""
+    """Case 32. Regression h11."""
     await world.secret("mine", password="old-$%@/#")
     async with world.operator("glance") as operator:
         await surroundings(world)
@@ -186,7 +186,7 @@ async def test_a_new_password_is_valid_in_the_server_before_any_pod_uses_it(worl
 
 
 async def test_passwords_of_users_stand_in_secrets_and_nowhere_else(world: Any) -> None:
-    """Case 128."""
+    """Case 128. Regression r16."""
     password = "leak-me-123"
     await world.secret("mine", password=password)
     reference = {"name": "mine"}
@@ -219,7 +219,8 @@ async def test_what_is_deleted_before_its_database_ever_was_there_goes_at_once(w
 
 
 async def test_migrations_run_once_for_an_image_and_a_configuration(world: Any) -> None:
-    """Case 37: an operator that starts anew runs nothing again; a Job deleted by hand runs again alone."""
+    """Case 37: an operator that starts anew runs nothing again; a Job deleted by hand runs again alone.
+    Regression f1, f80, f81."""
     async with world.operator("placement") as operator:
         await surroundings(world)
         await rolled_out(world, ours.PLACEMENT)
@@ -281,7 +282,7 @@ async def test_a_service_deleted_by_hand_comes_back_and_what_the_server_set_in_i
 
 @pytest.mark.parametrize("resource", [ours.GLANCE, ours.PLACEMENT], ids=lambda resource: resource.kind)
 async def test_zero_replicas_are_what_was_asked_for(world: Any, resource: kinds.Resource) -> None:
-    """Case 56: Ready, and 0 does not become 1 by a default."""
+    """Case 56: Ready, and 0 does not become 1 by a default. Regression f14."""
     async with world.operator("glance", "placement"):
         await surroundings(world)
         item = await rolled_out(world, resource, replicas=0)
@@ -310,7 +311,7 @@ async def test_a_quantity_written_in_another_way_is_the_same_quantity(world: Any
 
 
 async def test_observed_generation_moves_with_and_without_an_effect_and_never_before_ready(world: Any) -> None:
-    """Case 118."""
+    """Case 118. Regression f16."""
     async with world.operator("memcached") as operator:
         await world.create(ours.MEMCACHED, "cache", {"containerImage": "registry.example/memcached:1"})
         await world.until_ready(ours.MEMCACHED, "cache")
@@ -335,7 +336,7 @@ async def test_observed_generation_moves_with_and_without_an_effect_and_never_be
 
 
 async def test_one_of_two_services_on_a_server_goes_and_the_other_keeps_what_it_has(world: Any) -> None:
-    """Case 68."""
+    """Case 68. Regression f46."""
     async with world.operator("glance", "placement") as operator:
         await surroundings(world)
         await rolled_out(world, ours.GLANCE)
@@ -377,7 +378,7 @@ async def test_what_was_deleted_while_the_operator_was_away_goes_when_it_is_back
 
 
 async def test_a_namespace_that_is_deleted_ends_without_a_person(world: Any) -> None:
-    """Case 102: nobody waits for a server that goes too, and nothing is made anew."""
+    """Case 102: nobody waits for a server that goes too, and nothing is made anew. Regression f26, f27, f89."""
     async with world.operator("glance", "placement", "mariadb", "memcached") as operator:
         await surroundings(world)
         for resource in (ours.GLANCE, ours.PLACEMENT):
@@ -390,7 +391,7 @@ async def test_a_namespace_that_is_deleted_ends_without_a_person(world: Any) -> 
 
 
 async def test_of_two_control_planes_in_a_namespace_the_older_one_stays(world: Any) -> None:
-    """Case 113."""
+    """Case 113. Regression r84."""
     async with world.operator("openstackcontrolplane") as operator:
         await world.create(ours.CONTROL_PLANE, "first", {})
         await world.until_condition(ours.CONTROL_PLANE, "first", "Accepted")
@@ -404,7 +405,7 @@ async def test_of_two_control_planes_in_a_namespace_the_older_one_stays(world: A
 
 
 async def test_a_service_that_is_disabled_goes_and_comes_back(world: Any) -> None:
-    """Case 110."""
+    """Case 110. Regression f59."""
     async with world.operator("openstackcontrolplane") as operator:
         await world.create(ours.CONTROL_PLANE, "cloud", {})
         await world.until(ours.GLANCE, lambda item: item is not None, "glance")

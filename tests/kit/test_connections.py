@@ -53,6 +53,7 @@ def test_a_password_file_keeps_any_password_and_its_url_has_none(
 @given(passwords, st.sampled_from(["nova", "nova-cell1", "/", "a b"]))
 @example(EVERYTHING, "nova")
 def test_a_transport_url_keeps_any_password_and_lists_all_members(password: str, vhost: str) -> None:
+    """Regression r27."""
     oslo_messaging = pytest.importorskip("oslo_messaging")
     values = {"user": "nova", "password": password, "hostname": "bus-0.x.svc, bus-1.x.svc", "vhost": vhost}
     found = oslo_messaging.TransportURL.parse(cfg.ConfigOpts(), messaging.url(values))

@@ -168,6 +168,7 @@ def test_text_that_says_what_it_means_has_no_findings(service: str, text: str) -
 def test_what_a_service_would_not_read_or_not_heed_is_named_with_line_and_remedy(
     service: str, text: str, expected: tuple[str, str, int, str]
 ) -> None:
+    """Regression h5."""
     assert expected in said(text, service)
 
 
@@ -184,6 +185,7 @@ def test_options_that_a_release_renamed_are_outdated_from_that_release_on() -> N
 
 
 def test_unknown_names_are_refused_where_the_policy_says_so() -> None:
+    """Regression r47."""
     strict = Policy(unknown="Refuse")
     found = custom_config.check("[libvirt]\ncpu_modell = x\n[nowhere]\na = b\n", "nova", RELEASE, strict)
 

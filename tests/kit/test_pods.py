@@ -126,6 +126,7 @@ NEW = recorded("one-8")
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_matter_with_a_pod_is_told_in_one_line(found: dict[str, Any], message: str) -> None:
+    """Regression r48."""
     assert explained(found) == message
 
 

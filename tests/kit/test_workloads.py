@@ -212,6 +212,7 @@ def test_a_workload_that_runs_what_it_should_is_not_waited_for(
     ids=str,
 )
 def test_a_workload_with_anything_old_missing_or_left_over_is_waited_for(change: dict[str, Any]) -> None:
+    """Regression f79."""
     with pytest.raises(errors.Waiting) as raised:
         workloads.wait(Cache(), kinds.DEPLOYMENT, item(**{**DONE, **change}))  # type: ignore[arg-type]
     assert raised.value.message.startswith("Deployment ns/one: ")

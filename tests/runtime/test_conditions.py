@@ -74,6 +74,7 @@ def test_ready_says_whether_all_are_true_and_exactly_one_of_three_states_holds(t
     ],
 )
 def test_ready_names_what_to_look_at_first(table: Any, reason: str, message: str) -> None:
+    """Regression f63."""
     summary = conditions.summary(table)
     assert (summary.reason, summary.message) == (reason, message)
 
@@ -99,6 +100,7 @@ def test_a_message_is_cut_where_the_server_would_refuse_it() -> None:
     ],
 )
 def test_an_object_is_ready_for_its_present_generation_only(change: Any, expected: bool) -> None:
+    """Regression r94."""
     item = {"metadata": {"generation": 7}, "status": {"conditions": built([("A", Outcome("True", "Ready", ""))])}}
     assert conditions.is_ready({**item, **change}) is expected
 

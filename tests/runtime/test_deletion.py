@@ -88,6 +88,7 @@ async def test_an_object_whose_controller_has_no_finalizer_any_more_can_go(world
 
 
 async def test_an_object_deleted_during_its_pass_is_not_brought_back(world: Any) -> None:
+    """Regression f28."""
     reached, proceed = asyncio.Event(), asyncio.Event()
 
     async def ensure(scope: toy.Scope) -> None:
@@ -107,6 +108,8 @@ async def test_an_object_deleted_during_its_pass_is_not_brought_back(world: Any)
 
 
 async def test_an_object_deleted_before_its_finalizer_is_set_gets_no_children(world: Any) -> None:
+    """Regression f60."""
+
     async def finalize(scope: toy.Scope) -> None:
         pass
 
@@ -121,6 +124,8 @@ async def test_an_object_deleted_before_its_finalizer_is_set_gets_no_children(wo
 
 
 async def test_an_object_made_anew_under_its_name_starts_from_nothing(world: Any) -> None:
+    """Regression f39."""
+
     async def finalize(scope: toy.Scope) -> None:
         pass
 

@@ -26,6 +26,7 @@ def settings(world: Any, identity: str) -> manager.LeaseSettings:
 
 
 async def test_an_operator_survives_a_killed_api_server_and_sees_what_it_missed(own_world: Any) -> None:
+    """Regression r93."""
     world = own_world
     async with world.operator() as operator:
         await world.create()
@@ -91,6 +92,7 @@ async def test_a_pass_cut_off_from_the_api_server_is_made_again(world: Any, prox
 
 
 async def test_of_two_operators_one_works_and_the_other_takes_over_at_once_when_it_ends(world: Any) -> None:
+    """Regression r37."""
     async with world.operator(election=settings(world, "a")) as first:
         await world.create(replicas=0)
         await world.until_ready()

@@ -49,6 +49,7 @@ def lists(world: Any) -> int:
 
 
 async def test_a_cut_watch_goes_on_from_where_it_was_without_a_list(world: Any, proxy: Any) -> None:
+    """Regression r78."""
     async with caching(world, proxy.url) as cache:
         await config_map(world, "a", k="1")
         await cached(cache, world, "a", {"k": "1"})

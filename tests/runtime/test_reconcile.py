@@ -106,6 +106,7 @@ async def test_ready_does_not_wait_for_advice(world: Any) -> None:
 
 
 async def test_a_pass_that_changes_nothing_makes_no_request(world: Any) -> None:
+    """Regression r34, f30."""
     async with world.operator() as operator:
         await world.create()
         await world.until_ready(status="False", reason="PodsNotReady")
@@ -252,6 +253,7 @@ async def test_a_message_of_a_step_that_succeeds_stands_in_its_condition(world: 
 
 
 async def test_events_are_written_on_transitions_only(world: Any) -> None:
+    """Regression h14."""
     async with world.operator() as operator:
         await world.create()
         await world.until_ready(status="False", reason="PodsNotReady")

@@ -550,6 +550,7 @@ def test_an_immutable_field_cannot_be_changed_or_removed(create: Create, toys: C
 
 
 def test_two_managers_own_different_entries_of_a_list_map(create: Create, toys: ControlPlane, namespace: str) -> None:
+    """Regression f61."""
     path = TOY.resource.path(namespace, "toy")
     head = {"apiVersion": TOY.resource.api_version, "kind": "Toy", "metadata": {"name": "toy"}}
     for manager in ("one", "two"):

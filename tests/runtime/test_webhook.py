@@ -195,7 +195,7 @@ async def test_other_objects_and_the_old_self_count(site: Site) -> None:
 
 
 async def test_without_the_webhook_everything_goes_on_and_the_condition_says_what_is_wrong(site: Site) -> None:
-    """Case 105: outage, deletes, finalizers, status."""
+    """Case 105: outage, deletes, finalizers, status. Regression r56, f74, h18."""
     world = site.world
     async with site.operator():
         await site.in_force()

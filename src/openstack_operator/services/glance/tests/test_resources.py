@@ -49,6 +49,7 @@ def test_a_new_pod_has_the_volume_beside_the_old_one_on_its_node() -> None:
 
 
 def test_the_api_finds_its_file_and_the_paste_file_of_the_image_beside_it() -> None:
+    """Regression r89."""
     pod = deployment(GlanceSpec())["spec"]["template"]["spec"]
     environment = {entry["name"]: entry["value"] for entry in pod["containers"][0]["env"]}
 
@@ -106,6 +107,7 @@ def test_one_job_makes_the_schema_and_the_metadata_definitions() -> None:
 
 
 def test_the_server_takes_large_chunks_and_lets_transfers_finish_within_the_grace_period() -> None:
+    """Regression r4."""
     parser = configparser.ConfigParser(strict=False, interpolation=None)
     parser.read_string(resources.uwsgi())
     server = parser["uwsgi"]

@@ -29,6 +29,7 @@ HOUR, DAY = 3600, 24 * 3600
     ],
 )
 def test_as_many_keys_are_kept_as_tokens_can_still_be_shown(life: int, window: int, hours: int, keys: int) -> None:
+    """Regression f24."""
     token = TokenSpec(expiration_seconds=life, allow_expired_window_seconds=window)
     spec = KeystoneSpec(token=token, fernet=FernetSpec(rotation_hours=hours))
     assert config.max_active_keys(spec, {}) == keys

@@ -51,6 +51,7 @@ def _options(rows: tuple[ini.Row, ...], spec: NeutronSpec) -> configparser.Confi
     ],
 )
 def test_a_field_reaches_its_option(spec: NeutronSpec, section: str, option: str, value: str) -> None:
+    """Regression r32."""
     assert _options(ROWS, spec)[section][option] == value
 
 

@@ -70,6 +70,7 @@ def test_fields_of_the_agent_reach_its_pod() -> None:
 
 
 def test_replicas_reach_api_and_rpc_server_and_zero_stops_everything() -> None:
+    """Regression r33."""
     spec = NeutronSpec(replicas=3, rpc_server=RPCServer(replicas=2))
     assert {name: count for name, (_, count) in resources.workers("neutron", spec, SOURCES).items()} == {
         "neutron-rpc-server": 2,

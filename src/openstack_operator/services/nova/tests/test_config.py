@@ -125,6 +125,7 @@ def test_a_field_reaches_its_option(
 
 
 def test_the_scheduler_does_not_look_for_hosts_unless_it_is_told_to() -> None:
+    """Regression f12."""
     parser = _options(*FILES["scheduler"])
     assert not parser.has_option("scheduler", "discover_hosts_in_cells_interval")
     assert not parser.has_option("DEFAULT", "periodic_fuzzy_delay")

@@ -97,6 +97,7 @@ def test_agents_run_on_nodes_with_the_label_and_in_the_nodes_network() -> None:
 
 
 def test_pods_get_more_time_than_the_process_needs_to_end() -> None:
+    """Regression r19."""
     pod = compute.compute_pod("x", NovaComputeSpec(**PROCESS, shutdown_seconds=60), SOURCES)
     assert workloads.template(pod)["spec"]["terminationGracePeriodSeconds"] == 80
     pod = scheduler.pod("x", NovaSchedulerSpec(**TOP, shutdown_seconds=3), SOURCES)
@@ -104,6 +105,8 @@ def test_pods_get_more_time_than_the_process_needs_to_end() -> None:
 
 
 def test_another_set_of_cells_rolls_the_pods_that_have_read_them() -> None:
+    """Regression f7."""
+
     def digest(cells: dict[str, str]) -> Any:
         pod = api.pod("x", NovaAPISpec(**TOP, registered_cells=cells), SOURCES)
         return workloads.template(pod)["metadata"]["annotations"][config.HASH]
