@@ -25,16 +25,14 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
-import platform
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import bring_up_page
 import report
 import rollout
 from bare import network as bare_network
@@ -45,7 +43,6 @@ from bare.roots import Roots
 from openstack_operator.embedded import addresses, cgroups, cloud, images, ledger, network, node, paths, programs, up
 from openstack_operator.kit import names
 
-SOURCE = Path(__file__).resolve().parents[1]
 # After a start of the cluster: its controllers have looked at everything by then.
 SETTLE_SECONDS = 15
 GONE_SECONDS = 180
@@ -60,8 +57,8 @@ class Bench:
 
     def __init__(self) -> None:
         self.where = paths.default()
-        self.target = up.run(up.Options(source=SOURCE, until="operator")).cloud
-        built = images.build_all(self.where.cache, self.target.release, SOURCE, say)
+        self.target = up.run(up.Options(source=report.SOURCE, until="operator")).cloud
+        built = images.build_all(self.where.cache, self.target.release, report.SOURCE, say)
         self.guest = built.guest
         directory = programs.ensure(self.where.cache, log=say)
         self.cluster = node.Node(self.where, directory, say)
@@ -203,23 +200,6 @@ def bare_parts(taken: snapshots.Snapshot) -> dict[str, float]:
     }
 
 
-def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), platform.machine())
-    memory = int(Path("/proc/meminfo").read_text().split()[1]) / 1024**2
-    revision = subprocess.run(
-        ["git", "-C", str(SOURCE), "rev-parse", "--short", "HEAD"], check=False, capture_output=True, text=True
-    ).stdout.strip()
-    return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "processors": f"{len(os.sched_getaffinity(0))} x {model}",
-        "memory": f"{memory:.0f} GiB",
-        "kernel": platform.release(),
-        "revision": revision,
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
@@ -230,7 +210,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     bench = Bench()
     bench.remove_cloud()
-    result: dict[str, Any] = {"machine": machine() | {"release": bench.target.release}, "rounds": []}
+    result: dict[str, Any] = {"machine": report.machine() | {"release": bench.target.release}, "rounds": []}
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     for number in range(arguments.rounds):
         # The same for the first round, whose cluster may have started a moment ago, and for the others.
@@ -239,9 +219,9 @@ def main() -> None:
         result["rounds"].append(bench.round())
         # After each round: what was measured outlives a failure in the next one.
         arguments.output.write_text(json.dumps(result, indent=1) + "\n")
-    print(report.table(result))
+    print(bring_up_page.table(result))
     if arguments.docs:
-        report.write(result, arguments.docs)
+        bring_up_page.write(result, arguments.docs)
 
 
 if __name__ == "__main__":

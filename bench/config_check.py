@@ -7,6 +7,7 @@ Aims: 10 ms for the text after the first, 0.3 s from start to verdict.
 
 from __future__ import annotations
 
+import argparse
 import resource
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import report
 from openstack_operator.kit import catalogues, custom_config
 
 ROUNDS = 30
@@ -32,6 +34,9 @@ def text() -> str:
 
 
 def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    report.add_options(options)
+    arguments = options.parse_args()
     release = catalogues.index().default_release
     wanted = text()
     times = []
@@ -40,7 +45,7 @@ def main() -> None:
         found = custom_config.check(wanted, "nova", release)
         times.append(time.perf_counter() - start)
     middle = sorted(times)[ROUNDS // 2] * 1e3
-    print(f"check of {len(wanted.splitlines())} lines: median {middle:.1f} ms, {len(found)} findings")
+    lines = len(wanted.splitlines())
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "nova.conf"
@@ -51,13 +56,24 @@ def main() -> None:
             start = time.perf_counter()
             subprocess.run(command, check=True, capture_output=True)
             starts.append(time.perf_counter() - start)
-    print(f"lint, start to verdict: best {min(starts):.2f} s")
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for one in catalogues.services(release):
         catalogues.load(one, release)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"memory of all catalogues of {release}: {(after - before) / 1024:.1f} MB over {before / 1024:.1f} MB")
+    result = {
+        "lines": lines,
+        "findings": len(found),
+        "check ms": round(middle, 1),
+        "lint s": round(min(starts), 2),
+        "catalogues MB": round((after - before) / 1024, 1),
+    }
+    rows = [
+        [f"a text of {lines} lines, {len(found)} findings; median of {ROUNDS} after the first", f"{middle:.1f} ms"],
+        ["`lint` from start to verdict, best of five", f"{min(starts):.2f} s"],
+        [f"memory of all catalogues of {release}", f"{(after - before) / 1024:.1f} MB"],
+    ]
+    report.publish(arguments, "config-check", result, report.table(("what", "figure"), rows))
 
 
 if __name__ == "__main__":

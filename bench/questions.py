@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import report
 from openstack_operator.cli import cloud
 from openstack_operator.kit import kinds
 from openstack_operator.runtime import client
@@ -63,11 +64,18 @@ def measure(arguments: list[str], rounds: int) -> dict[str, float]:
     }
 
 
+def table(found: dict[str, dict[str, float]]) -> str:
+    """Markdown."""
+    rows = [[name, *(f"{one[key]:.2f} s" for key in ("median", "best", "cpu"))] for name, one in found.items()]
+    return report.table(("command", "median", "best", "CPU time"), rows)
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--namespace", default="openstack")
     options.add_argument("--name", default="openstack")
     options.add_argument("--rounds", type=int, default=5)
+    report.add_options(options)
     given = options.parse_args()
     kubeconfig = cloud.cluster(None)
     if kubeconfig is not None:
@@ -83,7 +91,8 @@ def main() -> None:
             "status": ["status"],
             "plan": ["plan", "-f", str(file)],
         }
-        print(json.dumps({name: measure(command, given.rounds) for name, command in commands.items()}, indent=1))
+        found = {name: measure(command, given.rounds) for name, command in commands.items()}
+    report.publish(given, "questions", {"rounds": given.rounds, "seconds": found}, table(found))
 
 
 if __name__ == "__main__":

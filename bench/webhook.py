@@ -1,7 +1,7 @@
 """What the admission webhook costs: time of its answers, memory and CPU of the operator's process with and without it.
 
 Starts an API server of its own, and the operator (`openstack-operator run`) as a process, first without and then with
-its webhook. Asks the webhook directly, over TLS, about the biggest valid sample and about long texts. Prints JSON.
+its webhook. Asks the webhook directly, over TLS, about the biggest valid sample and about long texts.
 `python bench/webhook.py --calls 1000`
 """
 
@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import base64
 import contextlib
-import json
 import os
 import ssl
 import statistics
@@ -25,6 +24,7 @@ from typing import Any
 import aiohttp
 import yaml
 
+import report
 from openstack_operator import controlplane
 from openstack_operator.embedded import paths, programs
 from openstack_operator.embedded.apiserver import ControlPlane, free_ports
@@ -171,18 +171,32 @@ def _named(session: aiohttp.ClientSession, host: str) -> Any:
     return Named()
 
 
+def table(found: dict[str, Any]) -> str:
+    """Markdown."""
+    asked = {name: one for name, one in found.items() if "p50" in one}
+    rows = [[name, *(f"{one[key]:.1f} ms" for key in ("p50", "p99", "max", "cpu_ms"))] for name, one in asked.items()]
+    memory = {name: found[f"memory_{name}_mb"]["rss"] for name in ("without", "idle", "after")}
+    return (
+        f"{report.table(('request about', 'median', 'p99', 'slowest', 'CPU time'), rows)}\n"
+        f"The operator holds {memory['without']:.0f} MB without its webhook, {memory['idle']:.0f} MB with it, and "
+        f"{memory['after']:.0f} MB after these requests.\n"
+    )
+
+
 async def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--calls", type=int, default=1000)
-    calls: int = options.parse_args().calls
+    report.add_options(options)
+    arguments = options.parse_args()
     given = os.environ.get("OPENSTACK_OPERATOR_KUBERNETES_BIN")
     there = Path(given) if given else programs.ensure(paths.default().cache, needed=programs.CONTROL)
     with tempfile.TemporaryDirectory() as directory, ControlPlane(there, Path(directory)) as cluster:
         try:
-            print(json.dumps(await measure(cluster, calls), indent=1))
+            found = await measure(cluster, arguments.calls)
         except (errors.OperatorError, TimeoutError):
             print((cluster.directory / "operator.log").read_text()[-3000:], file=sys.stderr)
             raise
+    report.publish(arguments, "webhook", found, table(found))
 
 
 if __name__ == "__main__":

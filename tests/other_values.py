@@ -13,7 +13,7 @@ from openstack_operator.runtime.schema import Model
 
 CANDIDATES: tuple[Any, ...] = (
     "another", "Another", "7Gi", "http://another.example/x", "7:77", "section/option", {"name": "another"},
-    {"a": "b"}, ["another"], ["7:77"], [{"key": "another"}], ["section/option"], ["web-download"],
+    {"a": "b"}, ["another"], ["7:77"], ["172.30.0.0/24"], [{"key": "another"}], ["section/option"], ["web-download"],
     [{"origin": "another", "text": "[DEFAULT]\ndebug = true\n"}], [{"name": "another", "key": "another"}],
     [{"mountPath": "/another", "secretName": "another"}], [{"name": "another", "secretRef": {"name": "another"}}],
     "172.30.0.1/24",

@@ -57,7 +57,7 @@ STEPS: Mapping[str, tuple[str, ...]] = {
     "nova-api": ("nova-cells", "catalog", "virtual-hosts"),
     "nova-scheduler": ("nova-cells", "virtual-hosts", "catalog", "placement-api"),
     "nova-conductor": ("nova-cells", "virtual-hosts", "catalog"),
-    "glance-api-0": ("glance-db-sync", "catalog"),
+    "glance-api": ("glance-db-sync", "catalog"),
     "nova-metadata": ("nova-cells", "catalog", "virtual-hosts"),
     "neutron-rpc-server": ("neutron-api",),
     "neutron-ovn-agent": ("ovn-gateway",),

@@ -4,6 +4,7 @@ set -eu
 venv=/var/lib/kolla/venv
 /run/build/uv venv --quiet --no-project --allow-existing --python /usr/bin/python3 "$venv"
 /run/build/uv pip install --quiet --python "$venv/bin/python" --no-deps --require-hashes --build-constraint /run/build/recipe/build-constraints.txt --requirement /run/build/lock.txt
+rm -f "$venv/.lock" # uv's own, which everybody may write to
 # Test suites are a quarter of the venv; no service imports them.
 find "$venv/lib" -type d -name tests -prune -exec rm -rf {} +
 # Debian's own bindings (rados, rbd) are seen after everything in the venv.

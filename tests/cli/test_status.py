@@ -126,6 +126,18 @@ def test_an_object_that_the_operator_has_not_seen_waits_for_the_operators_pod() 
     assert answer(picture) == "Pod openstack/openstack-operator-1-a"
 
 
+def test_an_object_that_the_operator_has_not_seen_waits_for_an_operator_that_was_scaled_to_nothing() -> None:
+    """Its Deployment is available, as it was asked to be."""
+    objects: dict[Resource, list[Object]] = {kinds.CONTROL_PLANE: [owned(kinds.CONTROL_PLANE, "cloud", None, {})]}
+    operator = owned(built_in.DEPLOYMENT, "openstack-operator", None, {"observedGeneration": 1})
+    operator["metadata"]["labels"] = {"app.kubernetes.io/name": "openstack-operator"}
+    operator["spec"] = {"replicas": 0}
+    picture = tree.build(OWN, objects | {built_in.DEPLOYMENT: [operator]})
+    assert answer(picture) == "Deployment openstack/openstack-operator"
+    assert picture.operator is not None
+    assert picture.operator.message == "0/1 pods ready"
+
+
 def test_a_spec_that_was_changed_after_the_last_look_is_not_ready() -> None:
     item = of_ours(kinds.CONTROL_PLANE, "cloud")
     item["metadata"]["generation"] = 2

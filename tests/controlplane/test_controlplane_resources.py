@@ -17,7 +17,7 @@ from openstack_operator.services import SERVICES
 def test_conditions_follow_the_list_of_services() -> None:
     names = [step.condition for step in controller.CONTROLLER.steps]
     mirrored = [controller.condition(service) for service in SERVICES]
-    assert names == ["Accepted", "ConfigValid", *mirrored, "ClientReady"]
+    assert names == ["Accepted", "ConfigValid", *mirrored, "NetworkPoliciesReady", "ClientReady"]
 
 
 def test_services_wait_for_no_other_because_each_knows_what_it_needs() -> None:

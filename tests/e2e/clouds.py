@@ -114,7 +114,7 @@ class Cloud:
         """Everything that an object of ours controls, ours included."""
         ours = {(item["kind"], item["metadata"]["name"]) for item in self.cluster.ours(self.namespace)}
         kinds = "configmaps,secrets,services,serviceaccounts,deployments,statefulsets,daemonsets,jobs,cronjobs,roles"
-        found = self.cluster.items(f"{kinds},rolebindings,poddisruptionbudgets", self.namespace)
+        found = self.cluster.items(f"{kinds},rolebindings,poddisruptionbudgets,networkpolicies", self.namespace)
         return [item for item in [*found, *self.cluster.ours(self.namespace)] if owner(item) in ours]
 
     # --- its users ----------------------------------------------------------------------------------------------------
@@ -166,6 +166,10 @@ class Cloud:
         return json.loads(self.openstack(*arguments, "-f", "json"))
 
 
+NO_SERVICES = ("networkPolicies",)
+"""Fields that can be switched off and are no service."""
+
+
 def services(cluster: Cluster) -> dict[str, Object]:
     """Schema of each service that a control plane can have, by the name of its field."""
     crd = json.loads(cluster.kubectl("get", "crd", f"{CONTROL_PLANE}.openstack.k8s.io", "-o", "json"))
@@ -174,7 +178,7 @@ def services(cluster: Cluster) -> dict[str, Object]:
     return {
         name: field
         for name, field in fields.items()
-        if name in INTERNAL_SERVICES or "enabled" in field.get("properties", {})
+        if name not in NO_SERVICES and (name in INTERNAL_SERVICES or "enabled" in field.get("properties", {}))
     }
 
 

@@ -8,7 +8,6 @@ default one; `make e2e RELEASE=...` sets it. Whatever fails is followed by the s
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 import uuid
@@ -21,19 +20,32 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import clouds  # the path is set above
+import session
 from clusters import Cluster, ClusterError
-from machine import Snapshot, Start
+from machine import Start
 
 from openstack_operator.embedded import paths
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-AS_IS = "OPENSTACK_OPERATOR_E2E_AS_IS"
-UP_SECONDS = 1800
+FAULTS = HERE.with_name("faults")
 SMALL_NAMESPACE = "e2e-small"
 
 # The cheap and harmless first, what breaks things later, what takes everything away at the very end.
-ORDER = ("cloud", "kubectl", "questions", "field_cases", "hygiene", "bad_input", "cells", "repair", "delete", "down")
+ORDER = (
+    "cloud",
+    "kubectl",
+    "questions",
+    "field_cases",
+    "hygiene",
+    "network_policies",
+    "bad_input",
+    "status",
+    "cells",
+    "repair",
+    FAULTS.name,
+    "delete",
+    "down",
+)
 
 
 @pytest.hookimpl(trylast=True)
@@ -41,6 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """End-to-end tests are marked, and run after all others in an order of their own."""
 
     def rank(item: pytest.Item) -> int:
+        if item.path.parent == FAULTS:
+            return ORDER.index(FAULTS.name)
         if item.path.parent != HERE:
             return -1
         return ORDER.index(item.path.stem.removeprefix("test_"))
@@ -57,34 +71,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def start() -> Start:
     """The cloud is up."""
-    where = paths.default()
-    was_up = where.kubeconfig.exists()
-    before = Snapshot.take(where)
-    if was_up and os.environ.get(AS_IS):
-        return Start(before, was_up, "")
-    done = subprocess.run(
-        [str(ROOT / "up"), "--release", clouds.RELEASE], check=False, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL, timeout=UP_SECONDS,
-    )  # fmt: skip
-    print(done.stdout)
-    assert done.returncode == 0, f"./up: exit code {done.returncode}: {done.stdout[-3000:]}"
-    return Start(before, was_up, done.stdout)
+    return session.start()
 
 
 @pytest.fixture(scope="session")
 def cluster(start: Start) -> Cluster:
-    where = paths.default()
-    return Cluster(kubectl_program=where.tools / "kubectl", kubeconfig=where.kubeconfig, state=where.state)
+    return session.cluster()
 
 
 @pytest.fixture(scope="session")
 def cloud(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> clouds.Cloud:
     """The cloud of `./up`, Ready, with a connection from outside the cluster. Do not break it."""
-    found = clouds.Cloud(cluster, "openstack")
-    if not os.environ.get(AS_IS):
-        found.until_ready()
-    found.log_in(tmp_path_factory.mktemp("openstack"))
-    return found
+    return session.cloud(tmp_path_factory.mktemp("openstack"))
 
 
 @pytest.fixture(scope="session")

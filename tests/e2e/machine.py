@@ -1,9 +1,11 @@
 """What a machine looks like: links, routes, name spaces, mounts, packet filter, processes. For comparing before `up`
-with after `down`.
+with after `down`; and the processes of containers on it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import re
 import subprocess
@@ -123,3 +125,16 @@ def _processes(where: paths.Paths) -> Iterator[str]:
         ours = any(program.startswith(f"{root}/kubernetes/") for root in (where.cache, where.state))
         if ours or space != own or f"{where.state}/" in words:
             yield f"{program} {words[:120]}"
+
+
+@functools.cache
+def _own_mounts() -> str:
+    return os.readlink("/proc/self/ns/mnt")
+
+
+def processes() -> Iterator[Path]:
+    """Processes of containers: those in another mount name space than the machine's."""
+    for directory in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(directory / "ns/mnt") != _own_mounts():
+                yield directory

@@ -4,46 +4,34 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
+import json
 import os
 import re
 import socket
-import struct
 import subprocess
-import time
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import guests
 import paramiko
 import pytest
 import requests
 import websocket
 from clouds import Cloud
 from clusters import condition
+from guests import BOOT_SECONDS, Guest, until
 from machine import Start
 
-from openstack_operator.embedded import first_vm, paths
+from openstack_operator.embedded import first_vm
 
 SERVICES = {"compute", "identity", "image", "network", "placement"}
 MEBIBYTE = 1 << 20
-BOOT_SECONDS = 240
 UPGRADE_CHECK_SECONDS = 120
-USER_DATA = '#!/bin/sh\necho "=== user data ran on $(hostname) as $(id -un)" > /dev/console\n'
-GUEST = "guest"
 WEB_PORT = 80
-
-
-def until(is_met: Callable[[], Any], what: str, seconds: float, pause: float = 0.5) -> Any:
-    """For what no watch tells about. Returns what `is_met` gave."""
-    end = time.monotonic() + seconds
-    while not (found := is_met()):
-        assert time.monotonic() < end, f"not after {seconds:.0f} s: {what}"
-        time.sleep(pause)
-    return found
 
 
 def test_up_ends_with_a_vm_that_answers(start: Start) -> None:
@@ -145,107 +133,9 @@ def test_an_image_is_uploaded(cloud: Cloud, name: str, chunk: int | None) -> Non
 # --- a VM -------------------------------------------------------------------------------------------------------------
 
 
-class Guest:
-    """A server of the tests, with all that it needs."""
-
-    def __init__(self, cloud: Cloud, key: Path) -> None:
-        self.cloud, self.connection = cloud, cloud.connection
-        self.key = paramiko.Ed25519Key.from_private_key_file(str(key))
-        compute, network = self.connection.compute, self.connection.network
-        image = first_vm.ensure_image(self.connection, _guest_image())
-        flavor = first_vm.ensure_flavor(self.connection)
-        inside = first_vm.ensure_networks(self.connection)
-        self.group = network.create_security_group(name="e2e")
-        for protocol, port in (("icmp", None), ("tcp", 22)):
-            self.open(protocol, port)
-        compute.create_keypair(name="e2e", public_key=key.with_suffix(".pub").read_text().strip())
-        self.port = network.create_port(name="e2e", network_id=inside.id, security_group_ids=[self.group.id])
-        self.server = compute.create_server(
-            name="e2e-vm", image_id=image.id, flavor_id=flavor.id, networks=[{"port": self.port.id}], key_name="e2e",
-            user_data=_base64(USER_DATA),
-        )  # fmt: skip
-        self.server = compute.wait_for_server(self.server, wait=BOOT_SECONDS, interval=0.5)
-        outside = network.find_network(first_vm.PUBLIC)
-        self.floating = network.create_ip(floating_network_id=outside.id, port_id=self.port.id)
-        self.address: str = self.floating.floating_ip_address
-        try:
-            until(lambda: first_vm.answers(self.address), f"an answer from {self.address}", BOOT_SECONDS)
-        except AssertionError as problem:
-            problem.add_note(self.told())
-            raise
-
-    def open(self, protocol: str, port: int | None) -> Any:
-        return self.connection.network.create_security_group_rule(
-            security_group_id=self.group.id, direction="ingress", ethertype="IPv4", protocol=protocol,
-            port_range_min=port, port_range_max=port,
-        )  # fmt: skip
-
-    def told(self) -> str:
-        """What a person would look at who cannot reach it: its console's end, its ports, and the way to its address."""
-        network = self.connection.network
-        ports = [port.to_dict() for port in network.ports(device_id=self.server.id)]
-        way = subprocess.run(["ip", "neigh", "show", self.address], check=False, capture_output=True, text=True)
-        bindings = self.cloud.cluster.kubectl(
-            "exec", "-n", self.cloud.namespace, "ovn-sb-0", "--", "ovn-sbctl", "--db=unix:/run/ovn/sb.sock",
-            "--no-leader-only", "show",
-        )  # fmt: skip
-        return "\n".join(
-            [
-                f"console of {self.server.id}:", self.console()[-3000:], "ports:", *(str(port) for port in ports),
-                f"floating address: {network.get_ip(self.floating.id).to_dict()}", f"neighbour: {way.stdout}", bindings,
-            ]
-        )  # fmt: skip
-
-    def console(self) -> str:
-        return self.cloud.openstack("console", "log", "show", self.server.id)
-
-    def until_console(self, pattern: str) -> re.Match[str]:
-        """The console holds a line that matches."""
-        end = time.monotonic() + 60
-        while True:
-            text = self.console()
-            found = re.search(pattern, text, re.MULTILINE)
-            if found:
-                return found
-            assert time.monotonic() < end, f"{pattern!r} is not on the console:\n{text[-3000:]}"
-
-    def run(self, command: str, key: paramiko.PKey | None = None) -> str:
-        """Output of a command in the guest, over ssh with the key pair or another key."""
-        client = paramiko.SSHClient()
-        client.set_missing_host_key_policy(paramiko.AutoAddPolicy())
-        with contextlib.closing(client):
-            client.connect(
-                self.address, username=GUEST, pkey=key or self.key, timeout=30, banner_timeout=60, auth_timeout=60,
-                allow_agent=False, look_for_keys=False,
-            )  # fmt: skip
-            _, out, _ = client.exec_command(command, timeout=60)
-            text: str = out.read().decode()
-            return text
-
-    def delete(self) -> None:
-        compute, network = self.connection.compute, self.connection.network
-        compute.delete_server(self.server.id, ignore_missing=True)
-        compute.wait_for_delete(self.server, wait=90, interval=0.5)
-        network.delete_ip(self.floating.id)
-        network.delete_port(self.port.id, ignore_missing=True)
-        network.delete_security_group(self.group.id)
-        compute.delete_keypair("e2e")
-
-
-def _guest_image() -> Path:
-    return next((paths.default().cache / "guest").glob("guest-*/**/guest.qcow2"))
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
 @pytest.fixture(scope="module")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("key") / "id_ed25519"
-    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
-    return path
+    return guests.make_key(tmp_path_factory.mktemp("key"))
 
 
 @pytest.fixture(scope="module")
@@ -276,12 +166,15 @@ def test_a_vm_answers_ping_at_its_floating_address(guest: Guest) -> None:
     assert [_echoes(guest.address, number) for number in range(3)] == [True, True, True]
 
 
+def test_a_vm_lets_in_who_has_the_key(guest: Guest) -> None:
+    assert guest.run("hostname").strip() == guest.server.hostname
+    with pytest.raises(paramiko.AuthenticationException):
+        guest.run("hostname", paramiko.RSAKey.generate(2048))
+
+
 def _echoes(address: str, number: int) -> bool:
     """Whether an ICMP echo request is answered. Not every machine has a ping command."""
-    header = struct.pack("!BBHHH", 8, 0, 0, os.getpid() & 0xFFFF, number)
-    words = sum(struct.unpack("!4H", header))
-    checksum = ~(words + (words >> 16)) & 0xFFFF
-    request = header[:2] + struct.pack("!H", checksum) + header[4:]
+    request = guests.echo_request(number)
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as link:
         link.settimeout(5)
         link.sendto(request, (address, 0))
@@ -289,15 +182,9 @@ def _echoes(address: str, number: int) -> bool:
             # The socket sees everybody's ICMP; an answer is type 0 with our number, behind 20 bytes of IP.
             while True:
                 packet, (sender, _) = link.recvfrom(1500)
-                if sender == address and packet[20] == 0 and packet[24:28] == header[4:]:
+                if sender == address and packet[20] == 0 and packet[24:28] == request[4:8]:
                     return True
     return False
-
-
-def test_a_vm_lets_in_who_has_the_key(guest: Guest) -> None:
-    assert guest.run("hostname").strip() == guest.server.hostname
-    with pytest.raises(paramiko.AuthenticationException):
-        guest.run("hostname", paramiko.RSAKey.generate(2048))
 
 
 def _is_open(address: str, port: int) -> bool:
@@ -358,6 +245,45 @@ def test_a_snapshot_of_a_vm_becomes_an_image(guest: Guest) -> None:
         assert image.size > MEBIBYTE
     finally:
         images.delete_image(image.id)
+
+
+def _uptime(guest: Guest) -> float:
+    return float(guest.run("cut -d' ' -f1 /proc/uptime"))
+
+
+def test_a_tap_that_somebody_took_down_is_up_again(guest: Guest) -> None:
+    """As the userspace switch itself may do it, which writes flags that it saw a moment ago."""
+    name = f"tap{guest.port.id[:11]}"
+    subprocess.run(["ip", "link", "set", name, "down"], check=True)
+    until(lambda: "UP" in _flags(name), f"{name} is up", 30)
+    until(lambda: first_vm.answers(guest.address), "the VM answers again", 30)
+
+
+def _flags(name: str) -> list[str]:
+    said = subprocess.run(["ip", "-json", "link", "show", name], check=True, capture_output=True, text=True).stdout
+    flags: list[str] = json.loads(said)[0]["flags"]
+    return flags
+
+
+def test_a_vm_that_was_suspended_answers_again(guest: Guest) -> None:
+    """libvirt makes its tap anew."""
+    compute, before = guest.connection.compute, _uptime(guest)
+    compute.suspend_server(guest.server)
+    compute.wait_for_server(guest.server, status="SUSPENDED", wait=120, interval=0.5)
+    compute.resume_server(guest.server)
+    compute.wait_for_server(guest.server, status="ACTIVE", wait=120, interval=0.5)
+    until(lambda: first_vm.answers(guest.address), "the VM answers again", 60)
+    assert _uptime(guest) > before, "the VM was started anew"
+
+
+def test_a_vm_that_was_rebooted_answers_again(guest: Guest) -> None:
+    """It ends by itself, and its domain is started again with a new tap."""
+    compute, before = guest.connection.compute, _uptime(guest)
+    compute.reboot_server(guest.server, "SOFT")
+    until(lambda: compute.get_server(guest.server.id).status != "ACTIVE", "the reboot has begun", 60)
+    compute.wait_for_server(guest.server, status="ACTIVE", wait=180, interval=0.5)
+    until(lambda: first_vm.answers(guest.address), "the VM answers again", BOOT_SECONDS)
+    assert _uptime(guest) < before + 60, "the VM was not started anew"
 
 
 def test_a_vm_survives_the_restart_of_every_node_agent(guest: Guest) -> None:

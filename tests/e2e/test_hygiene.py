@@ -7,11 +7,13 @@ Secret in it. The second looks at what is declared, and at what the kernel says 
 from __future__ import annotations
 
 import base64
+import collections
 import contextlib
-import functools
 import json
 import os
 import re
+import stat
+import time
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ import pytest
 import yaml
 from clouds import Cloud
 from clusters import OPERATOR_NAMESPACE, Cluster, ClusterError, Object
+from machine import processes
 
 ROOT = Path(__file__).parents[2]
 OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:openstack-operator"
@@ -49,6 +52,11 @@ def _values(item: Object) -> Iterator[tuple[str, str]]:
                         yield f"{where}: {option[1]}", option[2].strip("'\"")
                     elif len(line) >= LONG_LINE and not line.startswith("#") and " " not in line:
                         yield where, line
+
+
+DEBUG_OPERATOR = "operator-at-debug-level"
+RECONCILED = re.compile(r'openstack_operator_reconcile_total\{kind="(\w+)",result="(\w+)"\} ([\d.]+)')
+PASS_SECONDS = 120
 
 
 @pytest.fixture(scope="module")
@@ -120,28 +128,62 @@ def test_no_log_holds_a_secret(cloud: Cloud, secrets: dict[bytes, str]) -> None:
     assert _leaks(secrets, texts()) == []
 
 
-@functools.cache
-def _own_mounts() -> str:
-    return os.readlink("/proc/self/ns/mnt")
+@pytest.fixture
+def debug_log(cloud: Cloud) -> Iterator[str]:
+    """What another operator says at debug level, which looks at every object of the cloud for the first time: it logs
+    in everywhere, and finds all as it should be."""
+    deployment = cloud.cluster.get("deployments", "openstack-operator", OPERATOR_NAMESPACE)
+    template = deployment["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    container["args"] = ["--log-level=debug", f"--namespace={cloud.namespace}", "--no-leader-election"]
+    # Nobody shall ask it about objects.
+    container["ports"] = [port for port in container["ports"] if port["name"] != "webhook"]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": DEBUG_OPERATOR, "namespace": OPERATOR_NAMESPACE, "labels": template["metadata"]["labels"]},
+        "spec": {**template["spec"], "restartPolicy": "Never"},
+    }
+    wanted = collections.Counter(item["kind"] for item in cloud.cluster.ours(cloud.namespace))
+    cloud.cluster.apply(pod)
+    try:
+        cloud.cluster.until("pods", DEBUG_OPERATOR, OPERATOR_NAMESPACE, _is_running, "running")
+        end = time.monotonic() + PASS_SECONDS
+        done: collections.Counter[str] = collections.Counter()
+        while not done >= wanted:
+            assert time.monotonic() < end, f"no pass over {wanted - done} after {PASS_SECONDS} s"
+            time.sleep(1)
+            with contextlib.suppress(ClusterError):
+                path = f"/api/v1/namespaces/{OPERATOR_NAMESPACE}/pods/{DEBUG_OPERATOR}:8080/proxy/metrics"
+                text = cloud.cluster.kubectl("get", "--raw", path)
+                done = collections.Counter(
+                    {kind: int(float(count)) for kind, result, count in RECONCILED.findall(text) if result == "done"}
+                )
+        yield cloud.cluster.kubectl("logs", "-n", OPERATOR_NAMESPACE, DEBUG_OPERATOR)
+    finally:
+        cloud.cluster.delete("pods", DEBUG_OPERATOR, OPERATOR_NAMESPACE, wait=True)
 
 
-def _processes() -> Iterator[Path]:
-    """Processes of containers: those in another mount name space than the machine's."""
-    for directory in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if os.readlink(directory / "ns/mnt") != _own_mounts():
-                yield directory
+def _is_running(pod: Object | None) -> bool:
+    return pod is not None and pod["status"].get("phase") == "Running"
+
+
+def test_the_operators_log_holds_no_secret_at_debug_level(
+    cloud: Cloud, secrets: dict[bytes, str], debug_log: str
+) -> None:
+    assert '"event": "caches synced"' in debug_log
+    assert _leaks(secrets, iter([("log at debug level", debug_log.encode())])) == []
 
 
 def test_no_argument_and_no_environment_holds_a_secret(cloud: Cloud, secrets: dict[bytes, str]) -> None:
     def texts() -> Iterator[tuple[str, bytes]]:
-        for process in _processes():
+        for process in processes():
             for file in ("cmdline", "environ"):
                 with contextlib.suppress(OSError):
                     text = (process / file).read_bytes()
                     yield f"{file} of {text[:60]!r}", text.replace(b"\0", b"\n")
 
-    assert len(list(_processes())) > 5
+    assert len(list(processes())) > 5
     assert _leaks(secrets, texts()) == []
 
 
@@ -201,6 +243,50 @@ def test_containers_are_restricted(pods: list[Object]) -> None:
     assert problems == []
 
 
+WORKLOADS = ("deployments", "statefulsets", "daemonsets", "jobs", "cronjobs")
+
+
+def _templates(cluster: Cluster, namespace: str) -> Iterator[tuple[str, Object]]:
+    """Pod templates of all workloads, and how to call them."""
+    for item in cluster.items(",".join(WORKLOADS), namespace):
+        spec = item["spec"]["jobTemplate"]["spec"] if item["kind"] == "CronJob" else item["spec"]
+        template = spec["template"]
+        # A StatefulSet gives its pods these volumes by itself.
+        template["spec"].setdefault("volumes", []).extend(
+            {"name": claim["metadata"]["name"], "persistentVolumeClaim": {"claimName": "any"}}
+            for claim in spec.get("volumeClaimTemplates", [])
+        )
+        yield f"{item['kind']} {item['metadata']['name']}", template
+
+
+def test_kubernetes_own_standard_takes_every_pod_but_the_agents_of_nodes(cloud: Cloud, namespace: str) -> None:
+    """A namespace that enforces the Pod Security Standard `restricted` is asked about each template."""
+    cloud.cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    cloud.cluster.until("serviceaccounts", "default", namespace, lambda item: item is not None, "there")
+    templates = [
+        *_templates(cloud.cluster, cloud.namespace),
+        *_templates(cloud.cluster, OPERATOR_NAMESPACE),
+    ]
+    refused = {}
+    for where, template in templates:
+        spec = {key: value for key, value in template["spec"].items() if not key.startswith("serviceAccount")}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "tried", "namespace": namespace, "labels": template["metadata"]["labels"]},
+            "spec": spec,
+        }
+        try:
+            cloud.cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
+        except ClusterError as problem:
+            if 'violates PodSecurity "restricted:latest"' not in str(problem):
+                raise
+            refused[where] = _agent(template)
+    assert set(refused.values()) == {True}, refused
+    assert len(refused) == sum(_agent(template) for _, template in templates), "an agent is listed without need"
+    assert len(templates) - len(refused) > 15
+
+
 def test_node_agents_are_what_the_list_says_and_drop_what_they_do_not_need(pods: list[Object]) -> None:
     privileged = []
     for pod in filter(_agent, pods):
@@ -225,7 +311,7 @@ def test_the_kernel_agrees(pods: list[Object]) -> None:
         if status.get("containerID") and "running" in status["state"]
     }
     seen, problems = set(), []
-    for process in _processes():
+    for process in processes():
         with contextlib.suppress(OSError):
             groups, status = (process / "cgroup").read_text(), (process / "status").read_text()
             mounts = (process / "mounts").read_text()
@@ -248,6 +334,44 @@ def test_the_kernel_agrees(pods: list[Object]) -> None:
                 problems.append(f"{restricted[identifier]}: its root is mounted {root}")
     assert len(seen) >= len(restricted) // 2, "processes were not found by their control groups"
     assert sorted(set(problems)) == []
+
+
+def test_no_file_gives_rights_to_those_who_run_it(pods: list[Object]) -> None:
+    """No setuid or setgid program and no file with capabilities in the root of any container."""
+    identifiers = {
+        status["containerID"].rpartition("/")[2]
+        for pod in pods
+        for status in pod["status"].get("containerStatuses", [])
+        if "running" in status["state"]
+    }
+    roots: dict[str, Path] = {}
+    for process in processes():
+        with contextlib.suppress(OSError):
+            groups = (process / "cgroup").read_text()
+            if any(one in groups for one in identifiers):
+                mount = next(line for line in (process / "mounts").read_text().splitlines() if line.split()[1] == "/")
+                # Containers of one image have the same directories below what each may write.
+                layers = re.search(r"lowerdir=([^,]+)", mount)
+                roots.setdefault(layers[1] if layers else str(process), process / "root")
+    assert roots
+    found = [f"{image[:60]}: {path}" for image, root in roots.items() for path in _privileged_files(root)]
+    assert sorted(set(found)) == []
+
+
+def _privileged_files(root: Path) -> Iterator[str]:
+    device = root.stat().st_dev
+    for folder, folders, files in os.walk(root):
+        # Volumes are no part of the image.
+        folders[:] = [name for name in folders if os.lstat(os.path.join(folder, name)).st_dev == device]
+        for name in files:
+            path = os.path.join(folder, name)
+            status = os.lstat(path)
+            if not stat.S_ISREG(status.st_mode) or status.st_dev != device:
+                continue
+            is_program = bool(status.st_mode & 0o111)
+            has_capabilities = is_program and "security.capability" in os.listxattr(path)
+            if status.st_mode & (stat.S_ISUID | stat.S_ISGID) or has_capabilities:
+                yield path.removeprefix(str(root))
 
 
 def test_only_those_who_need_it_get_a_token(pods: list[Object]) -> None:

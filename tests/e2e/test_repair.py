@@ -25,6 +25,7 @@ EDITS: dict[str, Object] = {
     "Service": {"spec": {"selector": {"added-by-hand": "x"}}},
     "Deployment": {"spec": {"replicas": 3}},
     "StatefulSet": {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 77}}}},
+    "NetworkPolicy": {"spec": {"ingress": [{}]}},
     "CronJob": {"spec": {"schedule": "1 1 1 1 *"}},
     "Role": {"rules": []},
     "RoleBinding": {"subjects": []},
@@ -40,7 +41,7 @@ KINDS = (*EDITS, "Job")
 
 
 def _resource(kind: str) -> str:
-    return kind.lower() + "s"
+    return kind.lower().removesuffix("y") + ("ies" if kind.endswith("y") else "s")
 
 
 def _first(cloud: Cloud, kind: str) -> Object:

@@ -21,7 +21,8 @@ def test_containerd_leaves_the_out_of_memory_score_alone_without_the_capability(
     )
     runtime = tomllib.loads(text)["plugins"]["io.containerd.cri.v1.runtime"]
     assert runtime["restrict_oom_score_adj"] is not may_raise
-    assert runtime["cni"] == {"bin_dirs": ["/programs/cni"], "conf_dir": "/state/cni.d"}
+    cni = {"bin_dirs": ["/programs/cni"], "conf_dir": "/state/cni.d", "use_internal_loopback": True}
+    assert runtime["cni"] == cni
 
 
 def test_containerd_keeps_its_files_in_our_directories() -> None:

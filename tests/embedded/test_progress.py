@@ -37,3 +37,14 @@ def test_a_failed_stage_shows_its_last_line() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0.04, "0.0 s"), (9.96, "10.0 s"), (61, "61 s"), (723, "12 min 3 s")])
 def test_durations_are_written_as_people_say_them(seconds: float, text: str) -> None:
     assert progress.duration(seconds) == text
+
+
+def test_an_observer_is_told_of_the_begin_and_the_end_of_each_stage() -> None:
+    told: list[tuple[str, bool]] = []
+    with progress.Progress(io.StringIO(), lambda stage: told.append((stage.name, stage.ended is not None))) as shown:
+        with shown.stage("images"), shown.stage("cluster"):
+            pass
+        with pytest.raises(RuntimeError), shown.stage("operator"):
+            raise RuntimeError
+    first = [("images", False), ("cluster", False), ("cluster", True), ("images", True)]
+    assert told == [*first, ("operator", False), ("operator", True)]

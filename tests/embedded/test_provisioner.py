@@ -79,6 +79,12 @@ async def test_a_claim_of_another_node_is_left_alone(api: client.Client, namespa
     assert provisioner.is_wanted(claim(namespace, "here"), "here")
 
 
+def test_a_claim_for_which_nobody_has_chosen_a_node_is_served() -> None:
+    wanted = claim("n", "here")
+    del wanted["metadata"]["annotations"][provisioner.SELECTED_NODE]
+    assert provisioner.is_wanted(wanted, "here")
+
+
 def test_a_directory_outside_of_ours_is_never_removed(tmp_path: Path) -> None:
     body = provisioner.volume_of(
         {"metadata": {"uid": "u", "namespace": "n", "name": "c"}, "spec": claim("n", "here")["spec"]}, tmp_path, "here"

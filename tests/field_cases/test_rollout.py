@@ -10,9 +10,10 @@ from cloud import config_hash, publish, rolled_out, surroundings, writes
 from world import condition, decoded
 
 from openstack_operator.kit import kinds as ours
+from openstack_operator.kit import labels
 from openstack_operator.runtime import conditions, kinds
 
-GLANCE_API = (kinds.STATEFULSET, "glance-api")
+GLANCE_API = (kinds.DEPLOYMENT, "glance-api")
 PLACEMENT_API = (kinds.DEPLOYMENT, "placement-api")
 
 
@@ -83,7 +84,7 @@ async def test_a_change_of_an_unrelated_key_of_a_shared_secret_rolls_nothing(wor
 
         await world.patch(kinds.SECRET, "shared", {"data": {"glance": base64.b64encode(b"changed").decode()}})
         await world.until(
-            kinds.STATEFULSET,
+            kinds.DEPLOYMENT,
             lambda item: item["spec"]["template"]["metadata"]["annotations"].popitem()[1] != hashes[0],
             "glance-api",
         )
@@ -100,7 +101,7 @@ async def test_another_url_of_keystone_rolls_the_services_that_hold_it(world: An
         first = await config_hash(world, *GLANCE_API)
         await publish(world, "https://keystone-internal.ns.svc:5000/v3", "https://identity.example.org/v3")
         await world.until(
-            kinds.STATEFULSET,
+            kinds.DEPLOYMENT,
             lambda item: item["spec"]["template"]["metadata"]["annotations"].popitem()[1] != first,
             "glance-api",
         )
@@ -122,6 +123,41 @@ async def test_pods_that_are_not_ready_do_not_change_the_published_url(world: An
         item = await world.until_condition(ours.PLACEMENT, "placement", "DeploymentReady", "False", "RollingOut")
         await operator.settle()
     assert (item["status"]["publicUrl"], condition(item, "EndpointsReady")[0]) == (url, "True")
+
+
+async def test_the_stateful_set_of_an_earlier_version_goes_when_the_deployment_serves_and_its_claim_stays(
+    world: Any,
+) -> None:
+    tags = labels.common("glance", "glance", "api")
+    spec = {
+        "serviceName": "glance-members",
+        "replicas": 0,
+        "selector": {"matchLabels": tags},
+        "template": {
+            "metadata": {"labels": tags},
+            "spec": {"containers": [{"name": "glance-api", "image": "image"}]},
+        },
+    }
+    head = {"name": "glance-api", "namespace": world.namespace, "labels": tags}
+    await world.create(kinds.STATEFULSET, "glance-api", spec, metadata=head)
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "3Gi"}}}
+    first = await world.create(kinds.PVC, "images-glance-api-0", claim)
+    async with world.operator("glance") as operator:
+        await surroundings(world)
+        await rolled_out(world, ours.GLANCE)
+        await operator.settle()
+    assert await world.find(kinds.STATEFULSET, "glance-api") is None
+    kept = await world.get(kinds.PVC, "images-glance-api-0")
+    assert kept["metadata"]["uid"] == first["metadata"]["uid"]
+    assert kept["spec"]["resources"] == claim["resources"]
+    # Its volume goes with the Glance, as spec.storageRetention says by default.
+    assert [one["kind"] for one in kept["metadata"]["ownerReferences"]] == ["Glance"]
+    (volume,) = [
+        one
+        for one in (await world.get(*GLANCE_API))["spec"]["template"]["spec"]["volumes"]
+        if "persistentVolumeClaim" in one
+    ]
+    assert volume["persistentVolumeClaim"] == {"claimName": "images-glance-api-0"}
 
 
 # --- credentials ----------------------------------------------------------------------------------------------------
@@ -320,7 +356,7 @@ async def test_one_of_two_services_on_a_server_goes_and_the_other_keeps_what_it_
             "glance",
         )
         message = condition(item, "Ready")[2]
-        assert "MariaDB mariadb has not dropped databases glance yet" in message
+        assert f"MariaDB {world.namespace}/mariadb has not dropped databases glance yet" in message
         await world.grant(ours.MARIADB, "databases", "mariadb", "placement")
         await world.until_gone(ours.GLANCE, "glance")
         await operator.settle()

@@ -72,12 +72,12 @@ def memcached_products(spec: Spec) -> Any:
 
 def mariadb_products(spec: Spec) -> Any:
     pod = mariadb_resources.pod("one", spec, SOURCES)
-    return mariadb_config.my_cnf(spec), workloads.stateful_set(pod, "one", spec.replicas, storage=spec)
+    return mariadb_config.my_cnf(spec), workloads.stateful_set(pod, "one", spec.replicas, volume=spec)
 
 
 def rabbitmq_products(spec: Spec) -> Any:
     pod = rabbitmq_resources.pod("one", "ns", spec, SOURCES)
-    return workloads.stateful_set(pod, "one", spec.replicas, storage=spec)
+    return workloads.stateful_set(pod, "one", spec.replicas, volume=spec)
 
 
 def keystone_products(spec: Spec) -> Any:

@@ -24,7 +24,7 @@ from openstack_operator.runtime import kinds, rbac, schema, webhook
 from openstack_operator.runtime.kinds import Kind, Resource
 
 OPERATOR = "openstack-operator"
-NAMESPACE = "openstack-operator-system"
+NAMESPACE = settings.NAMESPACE
 HEALTH_PORT = 8081
 METRICS_PORT = 8080
 WEBHOOK_PORT = 9443

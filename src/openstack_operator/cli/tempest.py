@@ -1,8 +1,8 @@
 """`openstack-operator tempest-conf`: a configuration of OpenStack's own test suite for the cloud that is there.
 
-Called by `cloud`; `scripts/tempest.sh` (`make tempest`) runs the suite with it and compares verdicts by running this
-module: `python -m openstack_operator.cli.tempest EXPECTED IDS OUTPUT`. What the cloud offers is asked of the cloud; the
-rest are facts about our guest image and about what one node can do.
+Called by `cloud`; `scripts/tempest.sh` (`make tempest`) runs the suite with it, and tests/tempest/verdicts.py compares
+what it said. What the cloud offers is asked of the cloud; the rest are facts about our guest image and about what one
+node can do.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ from __future__ import annotations
 import configparser
 import io
 import os
-import re
-import sys
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -245,57 +242,3 @@ def _found(item: Any, what: str) -> Any:
     if item is None:
         raise errors.OperatorError(f"the cloud has no {what}: run `openstack-operator up`, or name another one")
     return item
-
-
-# --- verdicts -------------------------------------------------------------------------------------------------------
-
-_LINE = re.compile(r"^\{\d+\} (.+?)(?: \[[\d.]+s\])? \.\.\. (ok|SKIPPED|FAILED)", re.MULTILINE)
-_CLASS = re.compile(r"^(?:setUpClass|tearDownClass) \((.+)\)$")
-_VERDICTS = {"ok": "passed", "SKIPPED": "skipped", "FAILED": "failed"}
-
-
-def expected(listing: str) -> dict[str, str]:
-    """Test to verdict, of a file with a verdict and a test on each line and a reason after `#`."""
-    rows = (line.split("#")[0].split() for line in listing.splitlines())
-    return {row[1]: row[0] for row in rows if len(row) == 2}
-
-
-def verdicts(output: str, tests: Iterable[str]) -> dict[str, str]:
-    """Test to verdict, of what `tempest run` printed; a class that was skipped or failed as a whole counts for each of
-    its tests. What did not run is missing."""
-    found: dict[str, str] = {}
-    classes: dict[str, str] = {}
-    for name, word in _LINE.findall(output):
-        whole = _CLASS.match(name)
-        if whole:
-            classes[whole[1]] = _VERDICTS[word]
-        else:
-            found[name.split("[")[0]] = _VERDICTS[word]
-    for test in tests:
-        verdict = classes.get(test.rpartition(".")[0])
-        if verdict is not None and (verdict == "failed" or test not in found):
-            found[test] = verdict
-    return found
-
-
-def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
-    """One line for each test that did not do what it should; a test that passes where none was wanted is fine."""
-    lines = []
-    for test in sorted(wanted.keys() | found.keys()):
-        before, after = wanted.get(test, "absent"), found.get(test, "absent")
-        if after not in (before, "passed"):
-            lines.append(f"{test}: {after}, expected: {before}")
-    return lines
-
-
-def main(listing: Path, ids: Path, output: Path) -> int:
-    tests = [line.split("[")[0] for line in ids.read_text().splitlines() if line.startswith("tempest.")]
-    found = verdicts(output.read_text(), tests)
-    counts = [f"{list(found.values()).count(verdict)} {verdict}" for verdict in _VERDICTS.values()]
-    wrong = differences(expected(listing.read_text()), found)
-    print("\n".join([*wrong, f"{', '.join(counts)}; {len(wrong)} not as expected"]))
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*(Path(argument) for argument in sys.argv[1:4])))

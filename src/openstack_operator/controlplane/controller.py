@@ -11,7 +11,7 @@ from typing import Any
 
 from openstack_operator.controlplane import resources
 from openstack_operator.controlplane.types import KIND, OpenStackControlPlaneSpec, Phase
-from openstack_operator.kit import config_validity, credentials, kinds, levels, names, pods, workloads
+from openstack_operator.kit import config_validity, credentials, kinds, levels, names, pods, watches, workloads
 from openstack_operator.kit.service import Service
 from openstack_operator.kit.types import ConfigPolicy
 from openstack_operator.runtime import conditions, errors
@@ -87,11 +87,23 @@ def mirror(item: Object) -> None:
     ready = conditions.find(item, conditions.READY)
     stalled = conditions.find(item, conditions.STALLED)
     if ready is None or ready.get("observedGeneration") != item["metadata"]["generation"]:
-        raise errors.Waiting("Reconciling", f"{where} is not reconciled yet")
+        raise errors.Waiting("Reconciling", f"{where} is not reconciled yet", on=item["kind"])
     message = f"{where}: {ready['message']}"
     if stalled is not None and stalled["status"] == "True":
         raise errors.Stalled(ready["reason"], message)
-    raise errors.Waiting(ready["reason"], message)
+    raise errors.Waiting(ready["reason"], message, on=item["kind"])
+
+
+async def ensure_network_policies(scope: Scope[OpenStackControlPlaneSpec]) -> None:
+    """Pods take connections only from what needs them, or the policies are switched off."""
+    wanted = scope.spec.network_policies
+    bodies: list[Object] = []
+    if wanted.enabled:
+        nodes = scope.manager.informer(built_in.NODE).items()
+        bodies = resources.network_policies(scope.name, SERVICES, nodes, wanted.node_cidrs)
+    for body in bodies:
+        await scope.apply(built_in.NETWORKPOLICY, body)
+    await scope.prune(built_in.NETWORKPOLICY, keep=[body["metadata"]["name"] for body in bodies])
 
 
 async def ensure_client(scope: Scope[OpenStackControlPlaneSpec]) -> None:
@@ -108,7 +120,9 @@ async def _ensure_client(scope: Scope[OpenStackControlPlaneSpec]) -> None:
     keystone = scope.get(kinds.KEYSTONE, "keystone")
     admin = scope.get(built_in.SECRET, names.admin_secret("keystone"))
     if keystone is None or admin is None:
-        raise errors.Waiting("NotFound", f"Keystone {scope.namespace}/keystone has no admin yet")
+        raise errors.Waiting(
+            "NotFound", f"Keystone {scope.namespace}/keystone has no admin yet", on=kinds.KEYSTONE.kind
+        )
     url, password = keystone["status"]["internalUrl"], credentials.decode(admin)["password"]
     values = resources.client_secret(url, password, scope.spec.region)
     await credentials.ensure(scope, resources.CLIENT, resources.CLIENT, values)
@@ -161,9 +175,19 @@ CONTROLLER = Controller(
             )
             for service in SERVICES
         ),
+        Step("NetworkPoliciesReady", ensure_network_policies, needs=("Accepted",)),
         Step("ClientReady", ensure_client, needs=("Accepted", "KeystoneReady")),
     ),
-    owns=(*(service.kinds[0].resource for service in SERVICES), built_in.SECRET, built_in.DEPLOYMENT),
-    watches=(pods.watch(kinds.CONTROL_PLANE.kind), Watch(kinds.CONTROL_PLANE, _others)),
+    owns=(
+        *(service.kinds[0].resource for service in SERVICES),
+        built_in.SECRET,
+        built_in.DEPLOYMENT,
+        built_in.NETWORKPOLICY,
+    ),
+    watches=(
+        *pods.watches(kinds.CONTROL_PLANE),
+        Watch(kinds.CONTROL_PLANE, _others),
+        watches.nodes(kinds.CONTROL_PLANE),
+    ),
     finalize=finalize,
 )

@@ -1,12 +1,15 @@
-"""The objects of a control plane: one per service, and the client pod. Pure functions of the spec."""
+"""The objects of a control plane: one per service, the client pod, and who may connect to pods. Pure functions of the
+spec."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from openstack_operator.kit import kinds, labels, levels, releases, settings, shared_config, workloads
+from openstack_operator.kit import network_policies as policies
 from openstack_operator.kit.service import Service
 from openstack_operator.kit.types import Entry
 from openstack_operator.runtime.client import Object
@@ -56,6 +59,22 @@ def child(service: Service, control_plane: str, spec: OpenStackControlPlaneSpec)
         text = shared_config.part(spec.custom_service_config, service.name, spec.openstack_release, known)
         body |= levels.handed_down(kinds.CONTROL_PLANE, control_plane, spec, text)
     return {"metadata": {"name": service.name, "labels": labels.common(service.name, control_plane)}, "spec": body}
+
+
+def network_policies(
+    control_plane: str, services: Sequence[Service], nodes: Iterable[Object], node_cidrs: Iterable[str] = ()
+) -> list[Object]:
+    """Who may connect to the pods of these services, all of them, enabled or not: one that is being deleted still has
+    Jobs."""
+    addresses = policies.blocks(nodes, node_cidrs)
+    bodies = [policies.closed(control_plane)]
+    for service in services:
+        own = {kind.resource for kind in service.kinds}
+        clients = [other.name for other in services if own & set(other.needs)]
+        for component in dict.fromkeys(one.component for one in service.listeners):
+            listeners = [one for one in service.listeners if one.component == component]
+            bodies.append(policies.admitting(control_plane, service.name, component, listeners, clients, addresses))
+    return bodies
 
 
 def client_secret(url: str, password: str, region: str) -> dict[str, str]:

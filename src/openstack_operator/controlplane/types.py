@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from openstack_operator.controlplane import admission
 from openstack_operator.kit import kinds
@@ -42,6 +43,25 @@ class ClientEntry(Entry, PodSettings):
     components: ClassVar[tuple[str, ...]] = ("client",)
 
 
+def _network(cidr: str) -> str:
+    ipaddress.ip_network(cidr)
+    return cidr
+
+
+CIDR = Annotated[str, Field(pattern=r"^[0-9a-fA-F.:]+/[0-9]+$", max_length=43), AfterValidator(_network)]
+
+
+class NetworkPolicies(Model):
+    """Who may connect to the pods of the cloud: what needs them, and nobody else."""
+
+    enabled: bool = True
+    """Whether pods take connections only from what needs them. Sets the NetworkPolicies of the namespace; False deletes
+    them."""
+    node_cidrs: Annotated[tuple[CIDR, ...], Field(max_length=64), K8s(list_type="set")] = ()
+    """Networks that agents on nodes come from beside the nodes' own addresses, such as 10.42.0.0/16. Sets ipBlock in
+    the NetworkPolicies of what the agents use."""
+
+
 class OpenStackControlPlaneSpec(Model):
     """A cloud."""
 
@@ -68,6 +88,8 @@ class OpenStackControlPlaneSpec(Model):
     storage_class: ObjectName | None = None
     """Storage class of every volume; the cluster's default one when absent. Sets storageClass of every service that has
     none of its own."""
+    network_policies: NetworkPolicies = NetworkPolicies()
+    """Who may connect to the pods. Sets the NetworkPolicies of the namespace."""
     mariadb: MariaDBTemplate = MariaDBTemplate()
     """The database server. Sets the object `mariadb`."""
     rabbitmq: RabbitMQTemplate = RabbitMQTemplate()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import openstack
+import openstack.exceptions
 
 from openstack_operator.embedded import cloud
 
@@ -26,6 +27,7 @@ IMAGE, FLAVOR, KEY = "tiny", "m1.tiny", "first-key"
 PRIVATE, PUBLIC, ROUTER = "private", "public", "router1"
 PRIVATE_RANGE = "10.77.0.0/24"
 ANSWER_SECONDS = 240
+LOGIN_SECONDS = 30
 READY = "=== guest ready"
 """What the guest image prints when its address, its metadata and its ssh server are there."""
 
@@ -180,9 +182,22 @@ def console(connection: Any, server: Any) -> str:
     return str(connection.compute.get_server_console_output(server, length=40)["output"] or "")
 
 
+def log_in(connection: Any) -> None:
+    """Asks for a token; for a while again where a pod of the API that is being replaced cuts the connection."""
+    deadline = time.monotonic() + LOGIN_SECONDS
+    while True:
+        try:
+            connection.authorize()
+            return
+        except openstack.exceptions.SDKException as problem:
+            if time.monotonic() > deadline:
+                sys.exit(f"nobody can log in: {problem}")
+            time.sleep(0.5)
+
+
 def main(image_file: Path, public_key: Path, *, is_floating: bool) -> None:
     connection = openstack.connect(app_name="openstack-operator")
-    connection.authorize()
+    log_in(connection)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         image = pool.submit(ensure_image, connection, image_file)
         flavor = pool.submit(ensure_flavor, connection)

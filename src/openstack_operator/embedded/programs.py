@@ -80,11 +80,12 @@ BUILDS: tuple[Build, ...] = (
     ),
     Build(
         "addons",
-        ("containerd", "ctr", "containerd-shim-runc-v2"),
-        (f"{CONTAINERD}/cmd/containerd", f"{CONTAINERD}/cmd/ctr", f"{CONTAINERD}/cmd/containerd-shim-runc-v2"),
+        ("containerd", "ctr"),
+        (f"{CONTAINERD}/cmd/containerd", f"{CONTAINERD}/cmd/ctr"),
         stamp=CONTAINERD,
         tags="no_btrfs,no_devmapper,no_zfs",
     ),
+    Build("addons", ("containerd-shim-runc-v2",), ("./shim",), stamp=CONTAINERD),
     Build(
         "addons",
         ("cni/bridge", "cni/loopback", "cni/host-local", "cni/portmap"),

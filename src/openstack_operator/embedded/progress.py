@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -23,6 +23,9 @@ from rich.text import Text
 
 # Without a terminal a stage's messages come at most this often: a build has thousands.
 QUIET_SECONDS = 5.0
+
+LINES = 4
+"""How many lines of the live table a stage's last line may take: what a cloud waits for is longer than one."""
 
 
 @dataclass
@@ -50,13 +53,15 @@ class Stage:
 class Progress:
     """The stages of one command; a context manager that draws them while it is open."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, observe: Callable[[Stage], None] | None = None) -> None:
+        """``observe`` is called with a stage that begins, and again when it has ended: for measurements."""
         # NO_COLOR and TERM are read by the console itself.
         self.console = Console(file=stream or sys.stderr, highlight=False)
         self.stages: list[Stage] = []
         self.lock = threading.Lock()
         self.started = time.monotonic()
         self.live: Live | None = None
+        self.observe = observe
 
     def __enter__(self) -> Self:
         if self.console.is_terminal and not os.environ.get("CI"):
@@ -78,16 +83,23 @@ class Progress:
         stage = Stage(name, self)
         with self.lock:
             self.stages.append(stage)
+        self.told(stage)
         self.plain(stage, "begins")
         try:
             yield stage
         except BaseException:
             # An interrupt is no failure, but it ends the stage all the same.
             stage.ended, stage.state = time.monotonic(), "failed"
+            self.told(stage)
             self.plain(stage, f"failed after {duration(stage.seconds)}")
             raise
         stage.ended, stage.state = time.monotonic(), "done"
+        self.told(stage)
         self.plain(stage, f"done in {duration(stage.seconds)}")
+
+    def told(self, stage: Stage) -> None:
+        if self.observe is not None:
+            self.observe(stage)
 
     def said(self, stage: Stage) -> None:
         if time.monotonic() - stage.said >= QUIET_SECONDS:
@@ -102,13 +114,21 @@ class Progress:
 
     def table(self, *, final: bool = False) -> RenderableType:
         """The stages as they are now."""
+        stages = list(self.stages)
         rows = Table(box=None, show_header=False, pad_edge=False, expand=not final)
         rows.add_column(no_wrap=True)
         rows.add_column(justify="right", no_wrap=True)
-        rows.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-        for stage in list(self.stages):
+        rows.add_column(overflow="fold", ratio=1)
+        names = max((len(stage.name) for stage in stages), default=0) + len("… 99 min 59 s") + 4
+        room = max(1, self.console.width - names) * LINES
+        for stage in stages:
             mark, style = {"done": ("✓", "green"), "failed": ("✗", "red")}.get(stage.state, ("…", "yellow"))
             line = stage.line if stage.state == "failed" or not final else ""
+            if not final and stage.state == "done":
+                line = ""
+            elif not final and len(line) > room:
+                # What waits stands at its beginning, what for at its end.
+                line = f"{line[: room // 3]} … {line[-(room - room // 3 - 3) :]}"
             rows.add_row(Text(f"{mark} {stage.name}", style=style), duration(stage.seconds), Text(line, style="dim"))
         return rows
 

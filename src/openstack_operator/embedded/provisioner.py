@@ -5,7 +5,7 @@ Runs as a daemon on the machine (``node`` starts it):
 provisioner cannot serve pods that are not root: the kubelet sets a pod's group (fsGroup) on ``local`` volumes and never
 on hostPath ones.
 
-    claim waits, node selected --> directory made, volume created --> bound (by Kubernetes)
+    claim waits --> directory made, volume created --> bound (by Kubernetes)
     claim deleted, volume Released --> directory removed, volume deleted
 """
 
@@ -32,11 +32,12 @@ log = logs.get("provisioner")
 
 
 def is_wanted(claim: Object, node: str) -> bool:
-    """Whether a claim waits for a volume of ours on this node."""
+    """Whether a claim waits for a volume of ours, on this node or anywhere."""
     annotations = claim["metadata"].get("annotations", {})
     return (
         annotations.get(STORAGE_PROVISIONER) == PROVISIONER
-        and annotations.get(SELECTED_NODE) == node
+        # Where the class waits for the first consumer, the scheduler has chosen.
+        and annotations.get(SELECTED_NODE, node) == node
         and not claim["spec"].get("volumeName")
         and "deletionTimestamp" not in claim["metadata"]
     )
@@ -86,7 +87,7 @@ def volume_of(claim: Object, directory: Path, node: str) -> Object:
 
 
 class Provisioner:
-    """Serves the claims whose pods were scheduled to one node."""
+    """Serves the claims of one node."""
 
     def __init__(self, api: Client, directory: Path, node: str) -> None:
         self._api, self._directory, self._node = api, directory, node

@@ -77,9 +77,10 @@ class Result:
     vm: FirstVM | None = None
 
 
-def run(options: Options) -> Result:
-    """All stages. Raises OperatorError with a message for the user; ^C ends what was started for building."""
-    with progress.Progress() as shown:
+def run(options: Options, observe: Callable[[progress.Stage], None] | None = None) -> Result:
+    """All stages; ``observe`` is told of each one's begin and end. Raises OperatorError with a message for the user; ^C
+    ends what was started for building."""
+    with progress.Progress(observe=observe) as shown:
         try:
             if options.kubeconfig is not None:
                 return on_given_cluster(options, shown)

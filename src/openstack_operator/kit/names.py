@@ -82,6 +82,16 @@ def admin_secret(keystone: str) -> str:
     return join(keystone, "admin")
 
 
+def closed_policy(control_plane: str) -> str:
+    """The NetworkPolicy that lets nobody connect to any pod."""
+    return join(control_plane, "closed")
+
+
+def network_policy(service: str, component: str) -> str:
+    """The NetworkPolicy that opens the ports of a component's pods."""
+    return join(service, component)
+
+
 def dns(service: str, namespace: str) -> str:
     """Host name of a Service inside the cluster. No cluster domain: resolv.conf's search list completes it, whatever
     the domain is called."""

@@ -20,7 +20,7 @@ async def ensure(scope: Scope[Any], pod: workloads.Pod, ports: Mapping[str, int]
     members = names.members_service(scope.name)
     await scope.apply(kinds.SERVICE, workloads.service(pod, members, ports, headless=True))
     await scope.apply(kinds.SERVICE, workloads.service(pod, scope.name, ports))
-    body = workloads.stateful_set(pod, scope.name, spec.replicas, storage=spec, service_name=members)
+    body = workloads.stateful_set(pod, scope.name, spec.replicas, volume=spec, service_name=members)
     item = await workloads.apply_stateful_set(scope, body, spec)
     scope.status["replicas"] = item.get("status", {}).get("replicas", 0)
     # What was granted stands whether the server is up or not; the next step observes it again.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from openstack_operator.kit import config, config_validity, custom_config, ini, levels, overwrites
+from openstack_operator.kit.network_policies import Listener
 from openstack_operator.runtime.controller import Controller
 from openstack_operator.runtime.kinds import Kind, Resource
 
@@ -91,6 +92,8 @@ class Service:
     files: tuple[File, ...] = ()
     own_files: tuple[File, ...] = ()
     """Files without users' text, of Jobs or written in pods: what is in them is known, and nothing to be checked."""
+    listeners: tuple[Listener, ...] = ()
+    """What its pods listen on, and for whom; nobody can connect to anything else (``kit/network_policies.py``)."""
 
     def __post_init__(self) -> None:
         if self.files:

@@ -17,6 +17,15 @@ def webhook_secret(operator: str) -> str:
     return f"{operator}-webhook"
 
 
+NAMESPACE = "openstack-operator-system"
+"""Where deploy/install.yaml puts the operator."""
+
+
+def namespace() -> str:
+    """Where the operator runs; on a machine outside of the cluster, where it is installed unless told otherwise."""
+    return os.environ.get("POD_NAMESPACE") or NAMESPACE
+
+
 @functools.cache
 def image_source() -> tuple[str, str]:
     """Registry and prefix of images where a spec names none."""

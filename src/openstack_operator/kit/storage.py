@@ -1,14 +1,15 @@
-"""Storage classes: does the one that a volume needs exist?
+"""Volumes: the claims of StatefulSets and of Deployments, and whether the storage class that they need exists.
 
-Asked before a StatefulSet is made, because its claims cannot be changed afterwards and a claim without its class waits
-for ever without saying why.
+That is asked before the first claim is made, because claims cannot be changed afterwards, and one without its class
+waits for ever. What a claim waits for is in ``volumes``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from openstack_operator.kit import volumes
 from openstack_operator.kit.types import Storage
 from openstack_operator.runtime import errors, kinds
 from openstack_operator.runtime.client import Object
@@ -45,13 +46,65 @@ def watch(resource: Resource) -> Watch:
 
 
 def watch_claims(resource: Resource) -> Watch:
-    """A claim of a StatefulSet wakes the object that the StatefulSet belongs to; Kubernetes makes claims without an
-    owner."""
+    """A claim of a StatefulSet wakes the object that the StatefulSet belongs to."""
+    return Watch(kinds.PVC, lambda claim, manager: volumes.owner(resource, claim, manager))
 
-    def keys(claim: Object, manager: Any) -> Iterable[Key]:
-        metadata = claim["metadata"]
-        key = metadata["namespace"], metadata.get("labels", {}).get("app.kubernetes.io/instance", "")
-        if manager.informer(resource).get(*key) is not None:
-            yield key
 
-    return Watch(kinds.PVC, keys)
+def claim(storage: Storage) -> dict[str, Any]:
+    """The spec of a claim."""
+    spec: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": storage.storage_size}},
+        # The server's default, which it writes into the template of a StatefulSet: the claim made from it is the same
+        # before and after, and is not written again while the scheduler binds it.
+        "volumeMode": "Filesystem",
+    }
+    if storage.storage_class:
+        spec["storageClassName"] = storage.storage_class
+    return spec
+
+
+async def ensure_claims(scope: Scope[Any], stateful_set: Object, storage: Storage) -> None:
+    """Makes the claims of a StatefulSet, which go with the object that asked for them, or outlive it.
+
+    The StatefulSet would make them itself, without the owner; to write it into a claim that is new collides with the
+    scheduler, which then looks at the pod again seconds later.
+    """
+    spec = stateful_set["spec"]
+    for template in spec.get("volumeClaimTemplates", []):
+        prefix = f"{template['metadata']['name']}-{stateful_set['metadata']['name']}-"
+        present = {
+            name
+            for item in scope.items(kinds.PVC)
+            if (name := item["metadata"]["name"]).startswith(prefix) and name.removeprefix(prefix).isdigit()
+        }
+        for name in sorted({f"{prefix}{ordinal}" for ordinal in range(spec["replicas"])} | present):
+            await _apply(scope, name, template["metadata"]["labels"], template["spec"], storage)
+
+
+async def ensure_claim(scope: Scope[Any], name: str, tags: Mapping[str, str], storage: Storage) -> None:
+    """Makes a claim that all pods of a Deployment share. Raises ``errors.Stalled`` when a new one needs a storage class
+    that does not exist."""
+    if scope.get(kinds.PVC, name) is None:
+        check(scope, storage)
+    await _apply(scope, name, tags, claim(storage), storage)
+
+
+async def _apply(
+    scope: Scope[Any], name: str, tags: Mapping[str, str], spec: Mapping[str, Any], storage: Storage
+) -> None:
+    present = scope.get(kinds.PVC, name) or await _foreign(scope, name)
+    # Nobody can change what a claim that exists asks for.
+    asked = {key: value for key, value in present["spec"].items() if key in spec} if present else dict(spec)
+    body = {"metadata": {"name": name, "labels": dict(tags)}, "spec": asked}
+    await scope.apply(kinds.PVC, body, owned=storage.storage_retention == "Delete")
+
+
+async def _foreign(scope: Scope[Any], name: str) -> Object | None:
+    """A claim that is not in the cache, because somebody else made it: without our labels."""
+    try:
+        return await scope.client.get(kinds.PVC, name, scope.namespace)
+    except errors.ApiError as problem:
+        if problem.status != 404:
+            raise
+    return None

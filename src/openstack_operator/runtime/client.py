@@ -24,7 +24,7 @@ import msgspec
 import yaml
 import yarl
 
-from openstack_operator.runtime import errors, metrics
+from openstack_operator.runtime import errors, http, metrics
 from openstack_operator.runtime.kinds import POD, Resource
 
 Object = dict[str, Any]
@@ -172,6 +172,8 @@ class Client:
         self.manager = manager
         self._silence = silence
         self._slots = asyncio.Semaphore(REQUESTS_AT_ONCE)
+        self._agreed = {"User-Agent": manager, "Accept": "application/json"}
+        self._pool = http.Pool(config.server, config.ssl_context, self._agreed, CONNECT_SECONDS)
         self._session: aiohttp.ClientSession | None = None
         # Whether a request was given up before its answer came.
         self._is_interrupted = False
@@ -183,11 +185,12 @@ class Client:
         self._session = aiohttp.ClientSession(
             connector=connector,
             timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS),
-            headers={"User-Agent": self.manager, "Accept": "application/json"},
+            headers=self._agreed,
         )
         return self
 
     async def __aexit__(self, *exception: object) -> None:
+        await self._pool.close()
         if self._session is not None:
             await self._session.close()
             if self._is_interrupted:
@@ -219,7 +222,8 @@ class Client:
                 raise
             except (aiohttp.ClientError, TimeoutError, OSError) as problem:
                 raise errors.ApiUnreachableError(f"{verb} {path}: {_described(problem)}") from problem
-            metrics.REQUESTS.labels(verb, resource, status).inc()
+            metrics.one(metrics.REQUESTS, verb, resource, status).inc()
+            metrics.LAST_CONTACT.set_to_current_time()
             if status < 400:
                 return _decoded(data) if data else None
             if status not in (429, 503) or retry is None or attempt == ATTEMPTS:
@@ -229,27 +233,30 @@ class Client:
 
     async def _send(
         self, verb: str, path: str, params: Mapping[str, str] | None, body: object, content_type: str
-    ) -> tuple[int, float | None, bytes]:
+    ) -> tuple[int, float | None, bytes | bytearray]:
         """Status, seconds of Retry-After, and body of one answer."""
         assert self._session is not None, "the client is used outside its context"
-        headers = self._headers() | ({"Content-Type": content_type} if body is not None else {})
-        data = None if body is None else encode(body)
-        async with (
-            self._slots,
-            self._session.request(
-                verb, self.config.server + path, params=params, data=data, headers=headers
-            ) as response,
-        ):
-            self._note(response.headers.getall("Warning", []))
-            return response.status, _retry_after(response.headers.get("Retry-After")), await response.read()
+        headers = self._headers()
+        data = None
+        if body is not None:
+            headers["Content-Type"] = content_type
+            data = encode(body)
+        async with self._slots, asyncio.timeout(REQUEST_SECONDS):
+            answer = await self._pool.request(verb, path, params, headers, data)
+        retry = None
+        for name, value in answer.headers:
+            if name == "warning":
+                self._note(value)
+            elif name == "retry-after":
+                retry = _retry_after(value)
+        return answer.status, retry, answer.body
 
-    def _note(self, headers: Sequence[str]) -> None:
-        """Keeps the texts of warning headers: 299 - "text" (RFC 7234, section 5.5)."""
-        for header in headers:
-            found = _WARNING.match(header)
-            text = re.sub(r"\\(.)", r"\1", found[1]) if found else header
-            if text not in self.warnings and len(self.warnings) < MOST_WARNINGS:
-                self.warnings.append(text)
+    def _note(self, header: str) -> None:
+        """Keeps the text of a warning header: 299 - "text" (RFC 7234, section 5.5)."""
+        found = _WARNING.match(header)
+        text = re.sub(r"\\(.)", r"\1", found[1]) if found else header
+        if text not in self.warnings and len(self.warnings) < MOST_WARNINGS:
+            self.warnings.append(text)
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object:
         answer: Object = await self.request("GET", resource.path(namespace, name), resource=resource.plural)
@@ -356,6 +363,7 @@ class Client:
                 try:
                     async for line in _lines(response.content):
                         event = _decoded(line)
+                        metrics.LAST_CONTACT.set_to_current_time()
                         if event["type"] == "ERROR":
                             raise _error(event["object"].get("code", 500), line)
                         yield event
@@ -442,24 +450,24 @@ def _described(problem: Exception) -> str:
     return f"{type(problem).__name__} {problem}".strip()
 
 
-def _retry_after(header: str | None) -> float | None:
+def _retry_after(header: str) -> float | None:
     # The header may also hold a date; the API server always sends seconds.
-    return min(float(header), LONGEST_RETRY_AFTER_SECONDS) if header and header.strip().isdigit() else None
+    return min(float(header), LONGEST_RETRY_AFTER_SECONDS) if header.isdigit() else None
 
 
-def _decoded(data: bytes) -> Any:
+def _decoded(data: bytes | bytearray) -> Any:
     """JSON; whatever else answers in the server's place (a proxy's page) is not the server."""
     try:
         return decode(data)
     except msgspec.DecodeError as problem:
-        raise errors.ApiUnreachableError(f"answer is not JSON: {data[:100]!r}") from problem
+        raise errors.ApiUnreachableError(f"answer is not JSON: {bytes(data[:100])!r}") from problem
 
 
 def _typed(resource: Resource, body: Object) -> Object:
     return {"apiVersion": resource.api_version, "kind": resource.kind, **body}
 
 
-def _error(status: int, data: bytes) -> errors.ApiError:
+def _error(status: int, data: bytes | bytearray) -> errors.ApiError:
     try:
         answer = decode(data)
         if answer.get("type") == "ERROR":

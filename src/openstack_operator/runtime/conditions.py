@@ -99,6 +99,7 @@ def build(
         (STALLED, Outcome("True" if ready.stalled else "False", ready.reason, ready.message if ready.stalled else "")),
     ]
     before = {condition["type"]: condition for condition in previous}
+    moment = now()
     result = []
     for name, outcome in everything:
         old = before.get(name)
@@ -110,7 +111,7 @@ def build(
                 "reason": outcome.reason,
                 "message": outcome.message[:LONGEST_MESSAGE],
                 "observedGeneration": generation,
-                "lastTransitionTime": since or now(),
+                "lastTransitionTime": since or moment,
             }
         )
     return result

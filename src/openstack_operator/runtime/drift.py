@@ -34,6 +34,8 @@ _MAPS = frozenset({"labels", "annotations", "data", "binaryData", "nodeSelector"
 # Maps and fields whose values are quantities.
 _QUANTITIES = frozenset({"limits", "requests", "sizeLimit"})
 
+_CONTAINERS = (dict, list, tuple)
+
 _SUFFIXES = {
     "n": decimal.Decimal("1e-9"),
     "u": decimal.Decimal("1e-6"),
@@ -62,8 +64,12 @@ def difference(wanted: Any, actual: Any, path: str = "", *, quantity: bool = Fal
         if not isinstance(actual, dict):
             return path or "."
         for key, value in wanted.items():
+            have = actual.get(key)
+            # Most of it is equal, which is seen at once and needs no path.
+            if value is not None and value == have:
+                continue
             inside = quantity or key in _QUANTITIES
-            if found := difference(value, actual.get(key), f"{path}.{key}", quantity=inside):
+            if found := difference(value, have, f"{path}.{key}", quantity=inside):
                 return found
         return None
     if isinstance(wanted, list):
@@ -80,13 +86,14 @@ def _list_difference(wanted: list[Any], actual: Any, path: str) -> str | None:
     if merge_key and all(isinstance(entry, dict) and merge_key in entry for entry in (*wanted, *actual)):
         present = {entry[merge_key]: entry for entry in actual}
         for entry in wanted:
-            if found := difference(entry, present.get(entry[merge_key]), f"{path}[{entry[merge_key]}]"):
+            have = present.get(entry[merge_key])
+            if entry != have and (found := difference(entry, have, f"{path}[{entry[merge_key]}]")):
                 return found
         return None
     if len(wanted) != len(actual):
         return path or "."
     for index, (one, other) in enumerate(zip(wanted, actual, strict=True)):
-        if found := difference(one, other, f"{path}[{index}]"):
+        if one != other and (found := difference(one, other, f"{path}[{index}]")):
             return found
     return None
 
@@ -108,9 +115,13 @@ def _quantity(text: str) -> decimal.Decimal:
 def without_nulls(value: Any) -> Any:
     """A copy without dictionary entries that are None: to the server they are fields that we set to null."""
     if isinstance(value, dict):
-        return {key: without_nulls(entry) for key, entry in value.items() if entry is not None}
-    if isinstance(value, list | tuple):
-        return [without_nulls(entry) for entry in value]
+        return {
+            key: without_nulls(entry) if isinstance(entry, _CONTAINERS) else entry
+            for key, entry in value.items()
+            if entry is not None
+        }
+    if isinstance(value, _CONTAINERS):
+        return [without_nulls(entry) if isinstance(entry, _CONTAINERS) else entry for entry in value]
     return value
 
 
@@ -123,7 +134,8 @@ def without_foreign_entries(schema: dict[str, Any], wanted: Any, actual: Any) ->
     """The merge patch that takes out of every map in ``actual`` that ``wanted`` speaks of what ``wanted`` has not;
     empty where there is nothing. ``schema`` (OpenAPI) tells maps from structs."""
     patch: dict[str, Any] = {}
-    if not isinstance(wanted, dict) or not isinstance(actual, dict):
+    # Below what the schema says nothing of there is no map.
+    if not schema or not isinstance(wanted, dict) or not isinstance(actual, dict):
         return patch
     entries = schema.get("additionalProperties")
     if isinstance(entries, dict):

@@ -43,13 +43,23 @@ class Informer:
     """The cache of one resource in one namespace (None: all of them)."""
 
     def __init__(
-        self, client: Client, resource: Resource, namespace: str | None, selectors: Mapping[str, str] | None = None
+        self,
+        client: Client,
+        resource: Resource,
+        namespace: str | None,
+        selectors: Mapping[str, str] | None = None,
+        trim: Callable[[Object], Object | None] = lambda item: item,
     ) -> None:
+        """``trim`` gives what is kept of an object; None: it is not kept at all."""
         self.resource = resource
         self.selectors = dict(selectors or {})
+        self._trim = trim
         self.synced = asyncio.Event()
         self._client, self._namespace = client, namespace
+        self._label = str(resource)
         self._store: dict[Key, Object] = {}
+        # The same by namespace: what lies in other namespaces must not cost those who look into one.
+        self._namespaces: dict[str | None, dict[Key, Object]] = {}
         self.handlers: list[Handler] = []
         # resourceVersion that the cache stands at, where a watch starts; empty: a LIST comes first.
         self._position = ""
@@ -61,7 +71,8 @@ class Informer:
 
     def items(self, namespace: str | None = None) -> Iterator[Object]:
         """Cached objects of one namespace, or all of them, as they are now."""
-        return iter([item for (where, _), item in self._store.items() if namespace is None or where == namespace])
+        found = self._store if namespace is None else self._namespaces.get(namespace, {})
+        return iter(list(found.values()))
 
     def __len__(self) -> int:
         return len(self._store)
@@ -101,6 +112,7 @@ class Informer:
         while True:
             began = time.monotonic()
             problem: errors.OperatorError | None = None
+            how = "ended"
             try:
                 if not self._position:
                     listed_at = began
@@ -109,16 +121,19 @@ class Informer:
                 await self._watch()
             except errors.WatchSilentError as silent:
                 # The usual end on a quiet cluster.
+                how = "silent"
                 log.debug("watch ended", resource=str(self.resource), problem=str(silent))
             except errors.ApiUnreachableError as unreachable:
-                problem = unreachable
+                problem, how = unreachable, "unreachable"
             except errors.ApiError as refused:
-                problem = refused
+                problem, how = refused, "refused"
                 if refused.status not in (429, 503):
                     self._position = ""
                 # The ordinary end of an old watch: relist at once, but not twice in a row.
                 if refused.status == 410 and began - listed_at > HEALTHY_SECONDS:
+                    metrics.WATCH_RESTARTS.labels(str(self.resource), how).inc()
                     continue
+            metrics.WATCH_RESTARTS.labels(str(self.resource), how).inc()
             delay = 0.0 if time.monotonic() - began > HEALTHY_SECONDS else _grown(delay)
             if problem is not None:
                 log.warning(
@@ -164,7 +179,10 @@ class Informer:
                 else:
                     self._put(item)
 
-    def _put(self, item: Object, *, is_older_taken: bool = False) -> None:
+    def _put(self, found: Object, *, is_older_taken: bool = False) -> None:
+        item = self._trim(found)
+        if item is None:
+            return
         key = key_of(item)
         old = self._store.get(key)
         if old is not None:
@@ -176,16 +194,21 @@ class Informer:
         item.setdefault("apiVersion", self.resource.api_version)
         item.setdefault("kind", self.resource.kind)
         self._store[key] = item
+        self._namespaces.setdefault(key[0], {})[key] = item
         self._changed(item, old)
 
     def _drop(self, key: Key) -> None:
         old = self._store.pop(key)
+        neighbours = self._namespaces[key[0]]
+        del neighbours[key]
+        if not neighbours:
+            del self._namespaces[key[0]]
         self._changed(None, old)
 
     def _changed(self, new: Object | None, old: Object | None) -> None:
         # Caches of single objects would overwrite the count of their whole kind.
         if "fieldSelector" not in self.selectors:
-            metrics.CACHED_OBJECTS.labels(str(self.resource)).set(len(self._store))
+            metrics.one(metrics.CACHED_OBJECTS, self._label).set(len(self._store))
         for handler in self.handlers:
             handler(new, old)
 

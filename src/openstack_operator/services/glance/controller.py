@@ -16,12 +16,12 @@ from openstack_operator.kit import (
     config,
     jobs,
     kinds,
+    labels,
     levels,
     names,
     pods,
     storage,
     watches,
-    workloads,
     wsgi,
 )
 from openstack_operator.runtime import kinds as built_in
@@ -59,17 +59,14 @@ async def ensure_db_sync(scope: Scope[GlanceSpec]) -> None:
     await jobs.ensure(scope, pod, "db-sync")
 
 
-async def ensure_stateful_set(scope: Scope[GlanceSpec]) -> None:
+async def ensure_deployment(scope: Scope[GlanceSpec]) -> None:
     """The API pod runs the current configuration and serves, with its volume."""
-    pod = resources.api_pod(scope.name, scope.spec, scope.facts["sources"])
-    members = names.members_service(scope.name)
-    await scope.apply(built_in.SERVICE, workloads.service(pod, members, {"api": files.PORT}, headless=True))
-    item = await workloads.apply_stateful_set(scope, resources.stateful_set(pod, scope.spec), scope.spec)
-    status = item.get("status", {})
-    scope.status["replicas"] = status.get("replicas", 0)
-    scope.status["readyReplicas"] = status.get("readyReplicas", 0)
-    scope.status["selector"] = ",".join(f"{key}={value}" for key, value in workloads.selector(pod).items())
-    workloads.wait(scope, built_in.STATEFULSET, item)
+    tags = labels.common(resources.SERVICE, scope.name, "api")
+    await storage.ensure_claim(scope, resources.claim_name(scope.name), tags, scope.spec)
+    await API.ensure_deployment(scope)
+    # What earlier versions ran, which had no second pod in a rollout.
+    await scope.delete(built_in.STATEFULSET, names.workload(scope.name, "api"))
+    await scope.delete(built_in.SERVICE, names.members_service(scope.name))
 
 
 CONTROLLER = Controller(
@@ -81,19 +78,21 @@ CONTROLLER = Controller(
         Step("CacheReady", API.observe_cache, needs=()),
         Step("ConfigReady", ensure_config, needs=("IdentityReady", "DatabaseReady", "CacheReady")),
         Step("DatabaseSyncReady", ensure_db_sync, needs=("ConfigReady",)),
-        Step("DeploymentReady", ensure_stateful_set, needs=("DatabaseSyncReady",)),
+        Step("DeploymentReady", ensure_deployment, needs=("DatabaseSyncReady",)),
         Step("RegistrationReady", API.ensure_registration, needs=("EndpointsReady", "IdentityReady")),
     ),
     owns=(
         built_in.CONFIGMAP,
         built_in.SECRET,
         built_in.SERVICE,
+        built_in.DEPLOYMENT,
+        built_in.PDB,
         built_in.STATEFULSET,
         built_in.PVC,
         built_in.JOB,
     ),
     watches=(
-        pods.watch(kinds.GLANCE.kind),
+        *pods.watches(kinds.GLANCE),
         watches.nodes(kinds.GLANCE),
         storage.watch(kinds.GLANCE),
         storage.watch_claims(kinds.GLANCE),

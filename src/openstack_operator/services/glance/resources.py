@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from openstack_operator.kit import blueprint, commands, config, kinds, names, workloads, wsgi
-from openstack_operator.runtime.client import Object
 from openstack_operator.services.glance.config import CONF, DATA, PORT
 from openstack_operator.services.glance.types import GlanceSpec
 
@@ -21,9 +20,13 @@ GRACE_SECONDS = 120
 
 
 def self_url(instance: str, namespace: str) -> str:
-    """URL of the one pod: what was staged there is imported there."""
-    host = names.dns(names.members_service(instance), namespace)
-    return f"http://{names.workload(instance, 'api')}-0.{host}:{PORT}"
+    """URL under which what was staged is imported: any pod's, since all of them have the same volume."""
+    return f"http://{names.dns(names.api_service(instance), namespace)}:{PORT}"
+
+
+def claim_name(instance: str) -> str:
+    """The claim of the volume; a StatefulSet would call it so, as there was one in earlier versions."""
+    return f"{VOLUME}-{names.workload(instance, 'api')}-0"
 
 
 def api_pod(instance: str, spec: GlanceSpec, sources: config.Sources) -> workloads.Pod:
@@ -43,18 +46,9 @@ def api_pod(instance: str, spec: GlanceSpec, sources: config.Sources) -> workloa
         own=spec,
         sources=sources,
         grace_seconds=GRACE_SECONDS,
-    )
-
-
-def stateful_set(pod: workloads.Pod, spec: GlanceSpec) -> Object:
-    """The pod with its volume."""
-    return workloads.stateful_set(
-        pod,
-        names.workload(pod.instance, "api"),
-        spec.replicas,
-        storage=spec,
-        mount_name=VOLUME,
-        service_name=names.members_service(pod.instance),
+        volumes=({"name": VOLUME, "persistentVolumeClaim": {"claimName": claim_name(instance)}},),
+        # In a rollout the new pod serves before the old one ends, and has the same volume meanwhile.
+        is_on_one_node=True,
     )
 
 

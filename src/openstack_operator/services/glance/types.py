@@ -31,8 +31,8 @@ class GlanceTemplate(ServiceTemplate, Storage):
     credentials: IdentityCredentials = IdentityCredentials()
     """Passwords that the user brings. Sets the service's Secrets."""
     storage_type: StorageType = "pvc"
-    """Where images are kept: `pvc` is one persistent volume, which one pod can use. Sets [DEFAULT] enabled_backends and
-    the volume of the pod."""
+    """Where images are kept: `pvc` is one persistent volume, which pods of one node can use. Sets [DEFAULT]
+    enabled_backends and the volume of the pod."""
     import_methods: Annotated[tuple[ImportMethod, ...], Field(max_length=2), K8s(list_type="set")] = (
         "glance-direct",
         "web-download",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openstack_operator.kit import kinds, releases
+from openstack_operator.kit.network_policies import Audience, Listener
 from openstack_operator.kit.service import File, Service
 from openstack_operator.services.neutron import config, controller
 
@@ -19,4 +20,5 @@ SERVICE = Service(
             field="spec.agent.customServiceConfig",
         ),
     ),
+    listeners=(Listener("api", config.PORT, Audience.EVERYONE),),
 )

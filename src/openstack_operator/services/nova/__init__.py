@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openstack_operator.kit import kinds
+from openstack_operator.kit.network_policies import Audience, Listener
 from openstack_operator.kit.service import File, Service
 from openstack_operator.kit.types import Ref
 from openstack_operator.services.nova import config, controller
@@ -62,5 +63,11 @@ SERVICE = Service(
             field="",
             in_pod=True,
         ),
+    ),
+    listeners=(
+        Listener("api", api_config.PORT, Audience.EVERYONE),
+        # Neutron's agents on nodes ask it for guests.
+        Listener("metadata", metadata_config.PORT, Audience.SERVICES_AND_NODES),
+        Listener("novncproxy", novncproxy_config.PORT, Audience.EVERYONE),
     ),
 )

@@ -110,7 +110,7 @@ def database_pod(instance: str, spec: OVNNetworkSpec, which: str) -> workloads.P
 def database(instance: str, spec: OVNNetworkSpec, which: str) -> Object:
     own = spec.northbound if which == "nb" else spec.southbound
     pod = database_pod(instance, spec, which)
-    return workloads.stateful_set(pod, database_name(instance, which), own.replicas, storage=own)
+    return workloads.stateful_set(pod, database_name(instance, which), own.replicas, volume=own)
 
 
 def members(instance: str, spec: OVNNetworkSpec, which: str) -> Object:

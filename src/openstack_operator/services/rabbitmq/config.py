@@ -8,6 +8,8 @@ from openstack_operator.kit import config, open_files, quantities
 from openstack_operator.services.rabbitmq.types import RabbitMQSpec
 
 AMQP_PORT, MANAGEMENT_PORT = 5672, 15672
+EPMD_PORT, DISTRIBUTION_PORT = 4369, 25672
+"""Erlang's own: members find each other at the first and talk at the second."""
 DATA = "/var/lib/rabbitmq"
 RUN = "/run/rabbitmq"
 

@@ -52,7 +52,7 @@ def test_the_api_reads_the_store_the_volume_and_itself_from_the_file(tmp_path: P
         "os_glance_staging_store": "/var/lib/glance/staging",
         "os_glance_tasks_store": "/var/lib/glance/tasks",
     }
-    assert values[("DEFAULT", "worker_self_reference_url")] == "http://glance-api-0.glance-members.cloud.svc:9292"
+    assert values[("DEFAULT", "worker_self_reference_url")] == "http://glance-api.cloud.svc:9292"
     assert values[("paste_deploy", "flavor")] == "keystone"
     assert values[("keystone_authtoken", "region_name")] == "north"
     assert values[("keystone_authtoken", "service_type")] == "image"

@@ -16,16 +16,14 @@ from openstack_operator.services.glance.types import GlanceSpec
 SOURCES = config.Sources("glance-config-data", "glance-config-secrets", "glance-scripts", "d1", "/etc/glance")
 
 
-def stateful_set(spec: GlanceSpec) -> dict[str, Any]:
-    return resources.stateful_set(resources.api_pod("glance", spec, SOURCES), spec)
+def deployment(spec: GlanceSpec) -> dict[str, Any]:
+    return workloads.deployment(resources.api_pod("glance", spec, SOURCES), "glance-api", spec.replicas)
 
 
-def test_the_pod_serves_from_a_volume_of_its_own_and_nothing_else_is_writable() -> None:
-    body = stateful_set(GlanceSpec())
+def test_the_pod_serves_from_its_volume_and_nothing_else_is_writable() -> None:
+    body = deployment(GlanceSpec())
     (container,) = body["spec"]["template"]["spec"]["containers"]
 
-    assert body["metadata"]["name"] == "glance-api"
-    assert body["spec"]["serviceName"] == "glance-members"
     assert {mount["mountPath"]: mount.get("readOnly", False) for mount in container["volumeMounts"]} == {
         "/usr/local/bin/container-scripts": True,
         "/var/lib/config-data/merged": True,
@@ -38,9 +36,21 @@ def test_the_pod_serves_from_a_volume_of_its_own_and_nothing_else_is_writable() 
     assert pod["terminationGracePeriodSeconds"] == 120
 
 
+def test_a_new_pod_has_the_volume_beside_the_old_one_on_its_node() -> None:
+    body = deployment(GlanceSpec())
+    pod = body["spec"]["template"]["spec"]
+    (volume,) = [one for one in pod["volumes"] if "persistentVolumeClaim" in one]
+
+    assert volume == {"name": "images", "persistentVolumeClaim": {"claimName": "images-glance-api-0"}}
+    assert body["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    (term,) = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    assert term["labelSelector"]["matchLabels"].items() <= body["spec"]["template"]["metadata"]["labels"].items()
+
+
 def test_the_api_finds_its_file_and_the_paste_file_of_the_image_beside_it() -> None:
     """Regression r89."""
-    pod = stateful_set(GlanceSpec())["spec"]["template"]["spec"]
+    pod = deployment(GlanceSpec())["spec"]["template"]["spec"]
     environment = {entry["name"]: entry["value"] for entry in pod["containers"][0]["env"]}
 
     assert environment["OS_GLANCE_CONFIG_DIR"] == config.MERGED
@@ -51,12 +61,6 @@ def test_the_api_finds_its_file_and_the_paste_file_of_the_image_beside_it() -> N
     ("changes", "path", "expected"),
     [
         ({"replicas": 0}, ("spec", "replicas"), 0),
-        (
-            {"storage_size": "3Gi"},
-            ("spec", "volumeClaimTemplates", 0, "spec", "resources", "requests", "storage"),
-            "3Gi",
-        ),
-        ({"storage_class": "fast"}, ("spec", "volumeClaimTemplates", 0, "spec", "storageClassName"), "fast"),
         ({"node_selector": {"a": "b"}}, ("spec", "template", "spec", "nodeSelector"), {"a": "b"}),
         ({"tolerations": ({"key": "k"},)}, ("spec", "template", "spec", "tolerations"), [{"key": "k"}]),
         (
@@ -81,14 +85,14 @@ def test_the_api_finds_its_file_and_the_paste_file_of_the_image_beside_it() -> N
         ),
     ],
 )
-def test_a_field_reaches_the_stateful_set(changes: dict[str, Any], path: tuple[Any, ...], expected: Any) -> None:
+def test_a_field_reaches_the_deployment(changes: dict[str, Any], path: tuple[Any, ...], expected: Any) -> None:
     def at(body: Any) -> Any:
         for part in path:
             body = body.get(part) if isinstance(body, dict) else body[part]
         return body
 
-    assert at(stateful_set(GlanceSpec(**changes))) == expected
-    assert at(stateful_set(GlanceSpec())) != expected, "the test changes nothing"
+    assert at(deployment(GlanceSpec(**changes))) == expected
+    assert at(deployment(GlanceSpec())) != expected, "the test changes nothing"
 
 
 def test_one_job_makes_the_schema_and_the_metadata_definitions() -> None:

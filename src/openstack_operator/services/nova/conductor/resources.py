@@ -9,7 +9,7 @@ from openstack_operator.services.nova.conductor.types import NovaConductorSpec
 
 def pod(instance: str, spec: NovaConductorSpec, sources: config.Sources) -> workloads.Pod:
     """The pods of the conductor. Computes wait for the one of their cell, nothing for the super-conductor."""
-    cpu = workloads.CPU_AWAITED if spec.api_database_secret_ref is None else workloads.CPU_MINOR
+    cpu = workloads.CPU_FIRST if spec.api_database_secret_ref is None else workloads.CPU_MINOR
     return resources.pod(
         instance,
         spec,

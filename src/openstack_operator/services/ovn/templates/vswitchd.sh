@@ -50,4 +50,57 @@ if [ -n "${EXTERNAL_BRIDGE:-}" ]; then
   done &
 fi
 
+# --- taps of guests ---------------------------------------------------------------------------------------------------
+
+# The userspace switch holds a tap by the device that it opened, and writes its flags as it last saw them. So it sends
+# to a guest and hears nothing of it where libvirt has made a tap of the same name anew (resume, soft reboot), and it
+# takes a tap down for good that libvirt sets up in the moment in which the switch opens it.
+vsctl() { ovs-vsctl --db="unix:$socket" --timeout=30 "$@"; }
+
+# What is between the two halves of `reopen`: a port must not be lost when the container ends there.
+half=/run/openvswitch/port-to-add
+
+add_half() {
+  [ -e "$half" ] || return 0
+  {
+    read -r name
+    read -r bridge
+    read -r ids
+    read -r mtu
+  } < "$half"
+  vsctl "$@" -- --may-exist add-port "$bridge" "$name" -- set Interface "$name" "external_ids=$ids" "mtu_request=$mtu"
+  rm -f "$half"
+}
+
+# In two transactions: of one that deletes and adds a port, the switch sees a port that stays.
+reopen() {
+  echo "opening $1 again, which was made anew"
+  bridge=$(vsctl iface-to-br "$1")
+  { echo "$1"; echo "$bridge"; vsctl get Interface "$1" external_ids; vsctl get Interface "$1" mtu_request; } > "$half.new"
+  mv "$half.new" "$half"
+  vsctl del-port "$bridge" "$1"
+  add_half
+}
+
+follow_taps() {
+  known=" "
+  # What is there and what changes come through one pipe, the changes first: nothing is missed between the two.
+  { ip -oneline monitor link & ip -oneline link show; wait; } | while read -r index name flags rest; do
+    name=${name%:} name=${name%%@*}
+    case $index in *[!0-9:]*) continue ;; esac
+    case $name in tap*) ;; *) continue ;; esac
+    port=$(vsctl --no-wait --if-exists get Interface "$name" _uuid) || continue
+    [ -n "$port" ] || continue
+    case $known in
+      *" $name,$index$port "*) ;;
+      *" $name,"[0-9]*":$port "*) reopen "$name" && port=$(vsctl get Interface "$name" _uuid) || continue ;;
+    esac
+    case ",${flags#<}," in *,UP,* | *,UP\>,*) ;; *) ip link set "$name" up ;; esac
+    known="$(printf '%s' "$known" | sed "s/ $name,[^ ]* / /") $name,$index$port "
+  done
+}
+
+add_half --no-wait
+[ "$type" != netdev ] || follow_taps &
+
 exec ovs-vswitchd "unix:$socket" --unixctl=/run/openvswitch/ovs-vswitchd.ctl -vconsole:info -vsyslog:off

@@ -1,0 +1,118 @@
+"""Fixtures of the faults: one scene for the session, on the cloud of `./up`.
+
+Without more, only the faults that are marked `chosen` run, once each: they are a part of `./test`. With
+OPENSTACK_OPERATOR_FAULTS=all (`make faults`) all of them run, each repeated; OPENSTACK_OPERATOR_FAULTS_RESULT names a
+file for what was seen. Runs where end-to-end tests run, after what breaks nothing (`e2e/conftest.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import clouds  # the paths are set above
+import guests
+import records
+import scene as scenes
+import session
+import small_scene
+
+HERE = Path(__file__).parent
+RESULT = "OPENSTACK_OPERATOR_FAULTS_RESULT"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the faults as end-to-end tests, and leaves out those that were not asked for."""
+    left, out = [], []
+    for item in items:
+        if item.path.parent != HERE:
+            left.append(item)
+            continue
+        item.add_marker(pytest.mark.e2e)
+        for category in ("DeprecationWarning", "PendingDeprecationWarning", "ResourceWarning", "FutureWarning"):
+            item.add_marker(pytest.mark.filterwarnings(f"ignore::{category}"))
+        is_wanted = scenes.repeats_all() or item.get_closest_marker("chosen") is not None
+        (left if is_wanted else out).append(item)
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = left
+
+
+@pytest.fixture(scope="session")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> clouds.Cloud:
+    session.start()
+    return session.cloud(tmp_path_factory.mktemp("faults"))
+
+
+@pytest.fixture(scope="session")
+def seen() -> Iterator[list[records.Record]]:
+    """What was seen of all faults, whatever scene they were on."""
+    found: list[records.Record] = []
+    yield found
+    if path := os.environ.get(RESULT):
+        records.write(Path(path), _machine(), found)
+
+
+@pytest.fixture(scope="session")
+def small(seen: list[records.Record]) -> Iterator[small_scene.SmallScene]:
+    """A small cloud that runs, with its observers. Whatever is broken of it must mend itself."""
+    session.start()
+    with small_scene.played(session.cluster(), "faults-small", seen) as found:
+        found.make()
+        found.until_whole(time.monotonic())
+        yield found
+
+
+@pytest.fixture
+def fresh(seen: list[records.Record], request: pytest.FixtureRequest) -> Iterator[small_scene.SmallScene]:
+    """A namespace of the test's own for a small cloud, which the test makes itself."""
+    session.start()
+    name = f"faults-{zlib.crc32(request.node.name.encode()):08x}"
+    with small_scene.played(session.cluster(), name, seen) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def scene(
+    cloud: clouds.Cloud, seen: list[records.Record], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[scenes.Scene]:
+    """The cloud with a VM and its observers."""
+    found = scenes.Scene(cloud, guests.make_key(tmp_path_factory.mktemp("key")), is_repeated=scenes.repeats_all())
+    found.records = seen
+    found.start()
+    yield found
+    found.end()
+    found.guest.connection = found.connect()
+    found.guest.delete()
+
+
+def _machine() -> dict[str, Any]:
+    import report  # the benchmarks say in the same words what they ran on
+
+    return report.machine() | {"release": clouds.RELEASE}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
+    """A failure tells what the cloud waits for."""
+    report = yield
+    played = (scenes.Scene, small_scene.SmallScene)
+    for found in getattr(item, "funcargs", {}).values():
+        if not report.failed or item.path.parent != HERE or not isinstance(found, played):
+            continue
+        with contextlib.suppress(AssertionError, OSError):
+            report.sections.append(("state of the cloud", found.cluster.diagnosis(found.namespace)))
+        report.sections.append(("what status said", "\n".join(map(str, found.blame.said[-5:]))))
+    return report

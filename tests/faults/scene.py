@@ -1,0 +1,278 @@
+"""The stage of every fault: the cloud of `./up` with a VM that runs, echoes to it, steady clients of the APIs, and a
+reader of `status`.
+
+A test breaks something inside `Scene.fault`. When the block ends, the cloud must become whole by itself: every object
+Ready, every workload available, every API and the VM answering, for a few seconds on end. Then it is compared with what
+was there before, and what was seen becomes a row of `records`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import openstack
+import records
+import yaml
+from clouds import Cloud
+from clusters import OPERATOR_NAMESPACE, Cluster, ClusterError, Object, condition, is_available, is_ready
+from guests import Guest
+from keystoneauth1 import exceptions
+from observers import Apis, Blame, Echoes, Login, LoginError
+
+PUBLIC = "public"
+# How often each fault is made; for work on the tests.
+TIMES = "OPENSTACK_OPERATOR_FAULTS_TIMES"
+LOOK_SECONDS = 0.5
+# So long everything must be well without a break before it counts as being back.
+CALM_SECONDS = 3.0
+WHOLE_SECONDS = 300
+BLAME_SECONDS = 60
+WORKLOADS = "deployments,statefulsets,daemonsets"
+TYPES = {"identity": "identity", "image": "image", "placement": "placement", "network": "network", "compute": "compute"}
+
+
+def unwell(cluster: Cluster, namespace: str) -> list[str]:
+    """What of a cloud's objects, and of the operator, is not as it should be; nothing where all is well."""
+    try:
+        items = [
+            *cluster.ours(namespace),
+            *cluster.items(f"{WORKLOADS},pods", namespace),
+            *cluster.items(f"{WORKLOADS},pods", OPERATOR_NAMESPACE),
+        ]
+    except (ClusterError, ValueError) as problem:
+        return [f"the API server: {problem}"]
+    return [what for item in items if (what := _unwell(item))]
+
+
+def _unwell(item: Object) -> str:
+    where = f"{item['kind']} {item['metadata'].get('namespace')}/{item['metadata']['name']}"
+    if "deletionTimestamp" in item["metadata"]:
+        return f"{where} is going"
+    if item["kind"] in ("Deployment", "StatefulSet", "DaemonSet"):
+        return "" if is_available(item) else f"{where} is not available"
+    if item["kind"] == "Pod":
+        is_well = item["status"]["phase"] == "Succeeded" or condition(item, "Ready")["status"] == "True"
+        # A Job makes another pod for one that failed.
+        is_old = item["status"]["phase"] == "Failed"
+        return "" if is_well or is_old else f"{where} is not ready"
+    if is_ready(item) and condition(item, "Reconciling")["status"] != "True":
+        return ""
+    return f"{where}: {condition(item, 'Ready')['message']}"
+
+
+def until_whole(missing: Callable[[], list[str]], diagnosis: Callable[[], str], seconds: float) -> float:
+    """Waits until nothing is missing for a while, and returns when that began."""
+    end = time.monotonic() + seconds
+    well: float | None = None
+    while True:
+        now = time.monotonic()
+        found = missing()
+        if found:
+            well = None
+        else:
+            well = now if well is None else well
+            if time.monotonic() - well >= CALM_SECONDS:
+                return well
+        if now > end:
+            raise AssertionError(f"not whole after {seconds:.0f} s:\n" + "\n".join(found) + "\n" + diagnosis())
+        time.sleep(LOOK_SECONDS)
+
+
+@dataclasses.dataclass
+class Fault:
+    """One fault while it lasts, and what was seen of it."""
+
+    scene: Scene
+    name: str
+    group: str
+    blames: str
+    """A pattern of the line of `status` that names what is broken; empty where nothing is to be told."""
+    began: float = dataclasses.field(default_factory=time.monotonic)
+    mended: float | None = None
+    """When what was broken for a while was given back; recovery counts from here."""
+    back: float = 0.0
+
+    def mend(self) -> None:
+        """Says that the cause is taken away now."""
+        self.mended = time.monotonic()
+
+    def until_blamed(self, seconds: float = BLAME_SECONDS) -> str:
+        """Waits until `status` names it; returns the line."""
+        end = self.began + seconds
+        while (found := self.scene.blame.first(self.blames, self.began)) is None:
+            assert time.monotonic() < end, (
+                f"status does not name {self.blames!r} within {seconds:.0f} s: {self.scene.blame.said[-3:]}"
+            )
+            time.sleep(0.1)
+        return found[1]
+
+
+class Scene:
+    """See the module. One for the session; a fault at a time."""
+
+    def __init__(self, cloud: Cloud, key: Path, *, is_repeated: bool) -> None:
+        self.cloud, self.cluster, self.namespace = cloud, cloud.cluster, cloud.namespace
+        self.times = times() if is_repeated else 1
+        self.guest = Guest(cloud, key, name="faults")
+        self.echoes = Echoes(self.guest.address)
+        self.apis = Apis(self._log_in)
+        self.blame = Blame(self.cluster.kubeconfig, self.namespace)
+        self.records: list[records.Record] = []
+        self._observers: tuple[Any, ...] = (self.echoes, self.apis, self.blame)
+
+    def start(self) -> None:
+        for one in self._observers:
+            one.start()
+        self.until_whole(time.monotonic())
+
+    def end(self) -> None:
+        for one in self._observers:
+            one.end()
+
+    # --- users --------------------------------------------------------------------------------------------------------
+
+    def _log_in(self) -> Login:
+        """As somebody who reads the Secret with the login anew each time: passwords may have been made anew."""
+        try:
+            connection = self.connect()
+            session = connection.session
+            token = session.get_token()
+            urls = {name: session.get_endpoint(service_type=kind, interface=PUBLIC) for name, kind in TYPES.items()}
+        except (exceptions.ClientException, ClusterError, KeyError, openstack.exceptions.SDKException) as problem:
+            raise LoginError(type(problem).__name__) from problem
+        if not all(urls.values()):
+            raise LoginError("a service is not in the catalogue")
+        # Keystone's URL may end in its version.
+        urls["identity"] = urls["identity"].rstrip("/").removesuffix("/v3")
+        urls["network"] = urls["network"].rstrip("/").removesuffix("/v2.0")
+        urls["image"] = urls["image"].rstrip("/").removesuffix("/v2")
+        return Login(token, urls)
+
+    def connect(self) -> Any:
+        """A new connection of the administrator, with the password of now."""
+        secret = self.cloud.secret(self.cloud.object["status"]["adminSecret"])
+        login = yaml.safe_load(secret["clouds.yaml"])["clouds"]["openstack"]
+        auth = login.pop("auth")
+        return openstack.connect(load_yaml_config=False, load_envvars=False, **login, **auth)
+
+    def inventory(self) -> dict[str, Any]:
+        """What must not be lost, by what it is."""
+        connection = self.connect()
+        claims = self.cluster.items("persistentvolumeclaims", self.namespace)
+        servers = [one for one in connection.compute.servers(all_projects=True) if one.name == self.guest.server.name]
+        return {
+            "users": sorted(one.name for one in connection.identity.users()),
+            "projects": sorted(one.name for one in connection.identity.projects()),
+            "images": sorted((one.name, one.checksum, one.status) for one in connection.image.images()),
+            "networks": sorted(one.name for one in connection.network.networks()),
+            "ports of the VM": sorted(one.id for one in connection.network.ports(device_id=self.guest.server.id)),
+            "the VM": [(one.id, one.status) for one in servers],
+            "volumes": sorted((one["metadata"]["name"], one["spec"].get("volumeName", "")) for one in claims),
+        }
+
+    def guest_process(self) -> int:
+        """pid of the VM's QEMU; 0 where there is none."""
+        uuid = self.guest.server.id.encode()
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if words[0].rpartition(b"/")[2].startswith(b"qemu-system") and uuid in words:
+                    return int(entry.name)
+        return 0
+
+    # --- waiting ------------------------------------------------------------------------------------------------------
+
+    def missing(self, since: float) -> list[str]:
+        """What is not well now, of requests only those made after `since`."""
+        found = unwell(self.cluster, self.namespace)
+        if not self.apis.all_answer_since(since):
+            answers = {one.service: [a.problem or "good" for a in one.answers[-3:]] for one in self.apis.each}
+            found.append(f"not all APIs answer: {answers}")
+        if not self.echoes.answers_now():
+            found.append(f"the VM at {self.guest.address} does not answer")
+        return found
+
+    def until_whole(self, since: float, seconds: float = WHOLE_SECONDS) -> float:
+        """Waits until all is well for a while, and returns when that began."""
+        return until_whole(lambda: self.missing(since), self._diagnosis, seconds)
+
+    def _diagnosis(self) -> str:
+        with contextlib.suppress(ClusterError):
+            return f"{self.cluster.diagnosis(self.namespace)}\n{self.cluster.operator_log()}"
+        return "the API server does not answer"
+
+    # --- faults -------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def fault(
+        self,
+        name: str,
+        *,
+        group: str,
+        blames: str = "",
+        keeps_guest: bool = True,
+        silence: float | None = None,
+        seconds: float = WHOLE_SECONDS,
+        changes: Callable[[dict[str, Any]], dict[str, Any]] = lambda inventory: inventory,
+    ) -> Iterator[Fault]:
+        """Breaks something in the block, and sees to it that it comes back within `seconds`.
+
+        The VM's process stays unless `keeps_guest` is False, and the VM is silent for at most `silence` seconds.
+        `changes` turns the inventory from before into the one that is wanted afterwards.
+        """
+        self.until_whole(time.monotonic())
+        before, process = self.inventory(), self.guest_process()
+        pods = self.cloud.pods()
+        assert process, f"the VM {self.guest.server.id} does not run"
+        fault = Fault(self, name, group, blames)
+        yield fault
+        fault.back = self.until_whole(fault.mended or time.monotonic(), seconds)
+        # Echoes that were sent last may still be answered.
+        time.sleep(1)
+        record = self._record(fault, pods)
+        self.records.append(record)
+        assert self.inventory() == changes(before)
+        if keeps_guest:
+            assert self.guest_process() == process, "the VM's process is another one"
+        if silence is not None:
+            assert record.silence <= silence, f"the VM was silent for {record.silence} s"
+        if blames and record.blamed is None:
+            # What was over before anybody could ask need not have been told.
+            assert fault.back - fault.began < 2, f"status never named {blames!r}: {self._said(fault)}"
+
+    def _said(self, fault: Fault) -> list[str]:
+        return sorted({line for at, lines in self.blame.said if at >= fault.began for line in lines})
+
+    def _record(self, fault: Fault, pods: dict[str, tuple[str, int]]) -> records.Record:
+        blamed = self.blame.first(fault.blames, fault.began) if fault.blames else None
+        until = fault.back
+        now = self.cloud.pods()
+        return records.Record(
+            group=fault.group,
+            name=fault.name,
+            blamed=None if blamed is None else round(blamed[0] - fault.began, 1),
+            told="" if blamed is None else blamed[1],
+            lasted=round(fault.mended - fault.began, 1) if fault.mended else 0.0,
+            recovery=round(max(0.0, until - (fault.mended or fault.began)), 1),
+            failed={name: len(found) for name, found in self.apis.failed(fault.began, until).items()},
+            problems=sorted({one for found in self.apis.failed(fault.began, until).values() for one in found}),
+            lost=self.echoes.lost(fault.began, until),
+            silence=self.echoes.silence(fault.began, until),
+            pods=sum(now.get(name) != value for name, value in pods.items()),
+        )
+
+
+def repeats_all() -> bool:
+    """Whether this is `make faults`: every fault, and each of them twice."""
+    return os.environ.get("OPENSTACK_OPERATOR_FAULTS") == "all"
+
+
+def times() -> int:
+    """How often each fault of `make faults` is made."""
+    return int(os.environ.get(TIMES, "2"))

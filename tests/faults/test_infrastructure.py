@@ -1,0 +1,133 @@
+"""The databases and buses below the services: ended in every way, and given back their work."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import machinery
+import pymysql
+import pytest
+from scene import Scene
+
+GROUP = "infrastructure"
+PODS = ("mariadb-0", "rabbitmq-0", "memcached-0", "ovn-nb-0", "ovn-sb-0")
+MINUTE = 60
+
+
+def _pod(scene: Scene, prefix: str) -> str:
+    """The name of the one pod whose name begins so."""
+    names = [name for name in scene.cloud.pods() if name.startswith(prefix)]
+    assert len(names) == 1, names
+    return names[0]
+
+
+def _word(prefix: str) -> str:
+    """Pattern of a line of `status` about a pod, or about what it belongs to."""
+    return prefix.removesuffix("-0")
+
+
+@pytest.mark.parametrize("prefix", [pytest.param(PODS[0], marks=pytest.mark.chosen), *PODS[1:], "ovn-northd"])
+def test_a_pod_may_be_deleted_at_once(scene: Scene, prefix: str) -> None:
+    for _ in range(scene.times):
+        name = _pod(scene, prefix)
+        with scene.fault(f"pod of {prefix} deleted", group=GROUP, blames=_word(prefix), silence=0.2):
+            scene.cluster.kubectl("delete", "pod", name, "-n", scene.namespace, "--grace-period=0", "--force")
+
+
+@pytest.mark.parametrize("prefix", [*PODS, "ovn-northd"])
+def test_a_process_may_be_killed(scene: Scene, prefix: str) -> None:
+    for _ in range(scene.times):
+        name = _pod(scene, prefix)
+        with scene.fault(f"{prefix} killed with -9", group=GROUP, blames=_word(prefix), silence=0.2):
+            machinery.kill_pod(scene.cluster, scene.namespace, name)
+
+
+@pytest.mark.parametrize("prefix", ["mariadb-0", "rabbitmq-0"])
+def test_a_process_may_hang(scene: Scene, prefix: str) -> None:
+    """It takes connections, and does not answer: named before its liveness probe ends it, which is what mends it."""
+    for _ in range(scene.times):
+        pod = scene.cluster.get("pods", prefix, scene.namespace)
+        with scene.fault(f"{prefix} hangs", group=GROUP, blames=_word(prefix), silence=0.2, seconds=600) as fault:
+            with machinery.stopped(machinery.main_process(pod)):
+                fault.until_blamed(180)
+                _until_restarted(scene, prefix)
+
+
+def _until_restarted(scene: Scene, name: str) -> None:
+    before = scene.cluster.get("pods", name, scene.namespace)["status"]["containerStatuses"][0]["containerID"]
+
+    def is_another(pod: dict | None) -> bool:
+        found = (pod or {}).get("status", {}).get("containerStatuses") or [{}]
+        return found[0].get("containerID", before) != before
+
+    scene.cluster.until("pods", name, scene.namespace, is_another, "restarted by its liveness probe", 400)
+
+
+def test_all_databases_and_buses_may_be_killed_together(scene: Scene) -> None:
+    for _ in range(scene.times):
+        with scene.fault("MariaDB, RabbitMQ, Memcached and OVN's databases killed together", group=GROUP,
+                         blames="|".join(map(_word, PODS)), silence=0.2):  # fmt: skip
+            for name in PODS:
+                machinery.kill_pod(scene.cluster, scene.namespace, name)
+
+
+def test_the_message_bus_may_lose_everything_that_it_knows(scene: Scene) -> None:
+    """The virtual host is deleted with its queues, users' rights and messages in it."""
+    for _ in range(scene.times):
+        host = scene.cloud.secret("nova-mq")["vhost"]
+        with scene.fault("a virtual host of RabbitMQ deleted", group=GROUP, silence=0.2):
+            scene.cluster.kubectl(
+                "exec", "-n", scene.namespace, "rabbitmq-0", "--", "rabbitmqctl", "delete_vhost", host
+            )
+
+
+def test_memcached_may_be_away_for_a_minute(scene: Scene) -> None:
+    """Every API goes on answering: tokens are checked at Keystone instead."""
+    for _ in range(scene.times):
+        with scene.fault("Memcached away", group=GROUP, blames="memcached", silence=0.2) as fault:
+            with _unschedulable(scene):
+                scene.cluster.kubectl("delete", "pod", "memcached-0", "-n", scene.namespace, "--wait=false")
+                fault.until_blamed()
+                time.sleep(MINUTE)
+            fault.mend()
+        assert scene.apis.failed(fault.began + 5, fault.mended or 0) == {}
+
+
+@contextlib.contextmanager
+def _unschedulable(scene: Scene) -> Iterator[None]:
+    """No new pod gets a node."""
+    nodes = [one["metadata"]["name"] for one in scene.cluster.items("nodes")]
+    scene.cluster.kubectl("cordon", *nodes)
+    try:
+        yield
+    finally:
+        scene.cluster.kubectl("uncordon", *nodes)
+
+
+def test_all_connections_of_the_database_may_be_taken(scene: Scene) -> None:
+    """Somebody opens as many as there are, and holds them."""
+    for _ in range(scene.times):
+        with scene.fault("connections of MariaDB exhausted", group=GROUP, silence=0.2) as fault:
+            with _all_connections(scene):
+                time.sleep(MINUTE / 2)
+            fault.mend()
+
+
+@contextlib.contextmanager
+def _all_connections(scene: Scene) -> Iterator[None]:
+    address = scene.cluster.get("pods", "mariadb-0", scene.namespace)["status"]["podIP"]
+    login = scene.cloud.secret("keystone-db")
+    held = []
+    try:
+        with contextlib.suppress(pymysql.err.OperationalError):
+            while len(held) < 5000:
+                held.append(
+                    pymysql.connect(host=address, user=login["user"], password=login["password"], connect_timeout=5)
+                )
+        assert held
+        yield
+    finally:
+        for one in held:
+            one.close()

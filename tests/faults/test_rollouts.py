@@ -1,0 +1,193 @@
+"""Rollouts in a row on one cluster, each with a fault that is drawn by lot at a moment that is drawn by lot: each of
+them ends Ready, and none leaves anything behind.
+
+OPENSTACK_OPERATOR_FAULTS_ROLLOUTS says how many there are, OPENSTACK_OPERATOR_FAULTS_SEED which lots are drawn, and
+with OPENSTACK_OPERATOR_FAULTS_SIZE=small they are rollouts of a small cloud.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import clouds
+import leftovers
+import machinery
+import operators
+import pytest
+import records
+import scene as whole
+import session
+from clouds import CONTROL_PLANE, Cloud
+from clusters import MANAGED, Cluster, ClusterError, Object
+
+GROUP = "rollouts"
+COUNT = int(os.environ.get("OPENSTACK_OPERATOR_FAULTS_ROLLOUTS", "10"))
+SEED = int(os.environ.get("OPENSTACK_OPERATOR_FAULTS_SEED", "1"))
+IS_SMALL = os.environ.get("OPENSTACK_OPERATOR_FAULTS_SIZE") == "small"
+LONGEST_WAIT_SECONDS = 15 if IS_SMALL else 60
+READY_SECONDS = 420
+GONE_SECONDS = 240
+SETTLE_SECONDS = 150
+
+Fault = Callable[[Cloud, random.Random], str]
+"""Breaks something, and says what."""
+
+
+def _operator(cloud: Cloud, lots: random.Random) -> str:
+    machinery.kill(machinery.main_process(operators.the_pod(cloud.cluster)))
+    return "operator killed with -9"
+
+
+def _all_pods(cloud: Cloud, lots: random.Random) -> str:
+    cloud.cluster.kubectl("delete", "pods", "--all", "-n", cloud.namespace, "--grace-period=0", "--force")
+    return "all pods deleted"
+
+
+def _one_pod(cloud: Cloud, lots: random.Random) -> str:
+    names = sorted(cloud.pods())
+    if not names:
+        return _operator(cloud, lots)
+    name = lots.choice(names)
+    try:
+        machinery.kill_pod(cloud.cluster, cloud.namespace, name)
+    except (ClusterError, AssertionError, KeyError):
+        return f"{name.rpartition('-')[0]} killed, and it had ended"
+    return f"a pod of {name.rpartition('-')[0]} killed with -9"
+
+
+def _database(cloud: Cloud, lots: random.Random) -> str:
+    where = ("-n", cloud.namespace, "--grace-period=0", "--force", "--ignore-not-found")
+    cloud.cluster.kubectl("delete", "pod", "mariadb-0", "rabbitmq-0", *where)
+    return "mariadb-0 and rabbitmq-0 deleted"
+
+
+def _daemon(cloud: Cloud, lots: random.Random) -> str:
+    name = lots.choice(("kubelet", "containerd", "kube-proxy", "kube-apiserver", "etcd", "kube-controller-manager"))
+    machinery.kill_daemons(name)
+    machinery.start_again()
+    return f"{name} killed with -9 and started again"
+
+
+def _connections(cloud: Cloud, lots: random.Random) -> str:
+    operators.cut_connections(cloud.cluster)
+    return "connections of the operator reset"
+
+
+def _delete_of(kind: str) -> Fault:
+    def delete(cloud: Cloud, lots: random.Random) -> str:
+        names = sorted(one["metadata"]["name"] for one in cloud.cluster.items(kind, cloud.namespace, MANAGED))
+        if not names:
+            return _operator(cloud, lots)
+        name = lots.choice(names)
+        cloud.cluster.delete(kind, name, cloud.namespace)
+        return f"one of {kind} deleted"
+
+    return delete
+
+
+FAULTS: tuple[Fault, ...] = (
+    _operator,
+    _all_pods,
+    _one_pod,
+    _database,
+    _daemon,
+    _connections,
+    *map(_delete_of, ("secrets", "configmaps", "jobs", "deployments", "statefulsets", "services")),
+)
+
+
+@pytest.fixture
+def rolled(seen: list[records.Record], tmp_path: Path) -> Iterator[tuple[Cloud, list[Object]]]:
+    """The cloud that is rolled out again and again, and the objects that it is made of; Ready when it is given and
+    when it is given back."""
+    session.start()
+    cluster = session.cluster()
+    if IS_SMALL:
+        cloud = Cloud(cluster, "faults-rollouts", "small", clouds_yaml=tmp_path / "clouds.yaml")
+        objects = clouds.small(cluster, cloud.namespace)
+        cluster.apply(*objects)
+        cloud.until_ready()
+        yield cloud, objects[1:]
+        clouds.remove_namespace(cluster, cloud.namespace)
+        return
+    cloud = Cloud(cluster, "openstack", "openstack", clouds_yaml=tmp_path / "clouds.yaml")
+    found = cloud.object
+    metadata = {key: found["metadata"][key] for key in ("name", "namespace")}
+    yield cloud, [{key: found[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": metadata}]
+    # The first VM, which went with its cloud, is there again for whoever comes next.
+    done = session.up("--release", clouds.RELEASE)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_rollouts_in_a_row_end_ready_and_leave_nothing(
+    rolled: tuple[Cloud, list[Object]], seen: list[records.Record]
+) -> None:
+    cloud, objects = rolled
+    lots = random.Random(SEED)
+    # The first one takes with it what users made; after that one is like the other.
+    _roll(cloud, objects, None, lots)
+    before, (process, resident) = _settled(cloud.cluster, {}), leftovers.memory(cloud.cluster)
+    deck: list[Fault] = []
+    for number in range(1, COUNT + 1):
+        if not deck:
+            deck = lots.sample(FAULTS, len(FAULTS))
+        name, began, ready = _roll(cloud, objects, deck.pop(), lots)
+        print(f"seed {SEED}, rollout {number}: {name}: well {ready - began:.1f} s after it", flush=True)
+        seen.append(_record(name, ready - began))
+    after, (process_now, resident_now) = _settled(cloud.cluster, before), leftovers.memory(cloud.cluster)
+    print(f"operator {process}: {resident} KiB, {process_now}: {resident_now} KiB; {after}")
+    assert after == before
+    # What the first rollout made it load stays; ten more add caches, and no objects that are gone.
+    assert resident_now < 1.25 * resident
+
+
+def _roll(cloud: Cloud, objects: list[Object], fault: Fault | None, lots: random.Random) -> tuple[str, float, float]:
+    """One rollout: what was broken, when, and when everything was well."""
+    cluster, namespace = cloud.cluster, cloud.namespace
+    cluster.delete(CONTROL_PLANE, cloud.name, namespace)
+    cluster.until_gone(CONTROL_PLANE, cloud.name, namespace, GONE_SECONDS)
+    assert cluster.ours(namespace) == []
+    cluster.apply(*objects)
+    name = "nothing broken"
+    if fault is not None:
+        time.sleep(lots.uniform(0.5, LONGEST_WAIT_SECONDS))
+        name = fault(cloud, lots)
+    began = time.monotonic()
+
+    def diagnosis() -> str:
+        return f"{name}\n{cluster.diagnosis(namespace)}\n{cluster.operator_log()}"
+
+    def missing() -> list[str]:
+        try:
+            ready = [] if clouds_ready(cloud) else ["the control plane is not Ready"]
+        except (ClusterError, ValueError) as problem:
+            ready = [str(problem)]
+        return ready + whole.unwell(cluster, namespace)
+
+    ready = whole.until_whole(missing, diagnosis, READY_SECONDS)
+    assert cloud.token()
+    return name, began, ready
+
+
+def clouds_ready(cloud: Cloud) -> bool:
+    found = cloud.cluster.find(CONTROL_PLANE, cloud.name, cloud.namespace)
+    return whole.is_ready(found)
+
+
+def _settled(cluster: Cluster, wanted: dict[str, int]) -> dict[str, int]:
+    """What is counted when nothing is on its way any more: as wanted, or what stays so."""
+    end = time.monotonic() + (SETTLE_SECONDS if wanted else 20)
+    while (found := leftovers.counted(cluster)) != wanted and time.monotonic() < end:
+        time.sleep(2)
+    return found
+
+
+def _record(name: str, recovery: float) -> records.Record:
+    return records.Record(
+        group=GROUP, name=f"rollout: {name}", blamed=None, told="", lasted=0.0, recovery=round(recovery, 1),
+        failed={}, problems=[], lost=0, silence=0.0, pods=0,
+    )  # fmt: skip
