@@ -61,7 +61,8 @@ def test_a_slow_machine_gets_no_restart_loops(pod: workloads.Pod) -> None:
         assert startup["periodSeconds"] * startup["failureThreshold"] >= 300
         assert liveness["periodSeconds"] * liveness["failureThreshold"] >= 120
         assert min(container[f"{name}Probe"]["timeoutSeconds"] for name in ("startup", "readiness", "liveness")) >= 5
-        assert "tcpSocket" in liveness, "a busy server still accepts connections; a slow answer is no reason to kill it"
+        # A busy API still accepts connections: a slow answer is no reason to kill it.
+        assert "tcpSocket" in liveness or pod.service in ("mariadb", "rabbitmq")
 
 
 @pytest.mark.parametrize("pod", SERVERS, ids=ids)

@@ -189,11 +189,10 @@ async def test_objects_may_have_any_name(world: Any) -> None:
         await world.grant(ours.MARIADB, "databases", "tables", "pictures")
         await world.until_condition(ours.GLANCE, "pictures", "DeploymentReady")
         await operator.settle()
-    assert await world.names(kinds.STATEFULSET) == ["pictures-api"]
-    assert await world.names(kinds.SERVICE) == ["pictures-api", "pictures-members"]
+    assert await world.names(kinds.DEPLOYMENT) == ["pictures-api"]
+    assert await world.names(kinds.SERVICE) == ["pictures-api"]
     text = (await world.get(kinds.CONFIGMAP, "pictures-config-data"))["data"]["glance-api.conf.10-generated"]
-    host = f"pictures-api-0.pictures-members.{world.namespace}.svc"
-    assert f"worker_self_reference_url = http://{host}:9292" in text.splitlines()
+    assert f"worker_self_reference_url = http://pictures-api.{world.namespace}.svc:9292" in text.splitlines()
     secret = decoded(await world.get(kinds.SECRET, "pictures-config-secrets"))["glance-api.conf.20-secret"]
     assert "mysql+pymysql://pictures:" in secret
 

@@ -208,19 +208,22 @@ def test_a_single_message_bus_is_stopped_and_not_drained() -> None:
 # --- probes ---------------------------------------------------------------------------------------------------------
 
 
+# Servers whose port may stay open while they hang: they are asked for a first byte.
+ASKED = ("mariadb", "rabbitmq")
+
+
 @pytest.mark.parametrize("name", EVERYTHING)
 def test_no_probe_kills_what_is_slow(name: str) -> None:
-    """Regression r29, f18: five minutes to start, seconds to answer, and a restart only for a port that is closed."""
+    """Regression r29, f18: five minutes to start, seconds to answer, and a restart only after minutes of silence."""
     for container in containers(EVERYTHING[name]):
-        found = {
-            one: container[f"{one}Probe"] for one in ("startup", "readiness", "liveness") if f"{one}Probe" in container
-        }
+        probes = ("startup", "readiness", "liveness")
+        found = {probe: container[f"{probe}Probe"] for probe in probes if f"{probe}Probe" in container}
         if found:
             assert found["startup"]["periodSeconds"] * found["startup"]["failureThreshold"] >= 300
             assert min(one["timeoutSeconds"] for one in found.values()) >= 5
         if "liveness" in found:
-            assert "tcpSocket" in found["liveness"]
-            assert found["liveness"]["periodSeconds"] * found["liveness"]["failureThreshold"] >= 120
+            assert name in ASKED or "tcpSocket" in found["liveness"]
+            assert found["liveness"]["periodSeconds"] * found["liveness"]["failureThreshold"] >= 180
 
 
 def test_agents_of_many_nodes_roll_side_by_side() -> None:
