@@ -170,7 +170,7 @@ async def test_without_the_webhook_bad_text_is_caught_by_the_condition_and_mende
         said = await kubectl(world, "label", "keystone/keystone", "a=b")
         assert said.returncode == 0, said.stderr
         said = await kubectl(
-            world, "patch", "keystone/keystone", "--type=merge", "-p", '{"spec":{"region":"Elsewhere"}}'
+            world, "patch", "keystone/keystone", "--type=merge", "-p", '{"spec":{"fernet":{"rotationHours":12}}}'
         )
         assert said.returncode == 0, said.stderr
         assert said.stderr.startswith(f"Warning: {text}: ")
@@ -200,6 +200,8 @@ IMMUTABLE = [
         },
     ),
     (ours.PLACEMENT, "databaseRef", {"name": "other"}, {}),
+    (ours.PLACEMENT, "region", "regionTwo", {}),
+    (ours.CONTROL_PLANE, "region", "regionOne", {}),
     (ours.NOVA, "cellTemplates", {"cell1": {"databaseRef": {"name": "other"}}}, {}),
     (
         ours.NOVA,
@@ -215,7 +217,7 @@ IMMUTABLE = [
 async def test_an_immutable_field_stays_where_no_webhook_answers(
     world: Any, resource: kinds.Resource, field: str, value: Any, spec: dict[str, Any]
 ) -> None:
-    """Regression f85, h12: on another server a service found an empty database."""
+    """Case 40 (a region that is renamed); Regression f85, h12: on another server a service found an empty database."""
     await world.create(resource, "one", spec)
     with pytest.raises(errors.ApiError, match=f"spec.{field}.*cannot be changed"):
         await world.patch(resource, "one", {"spec": {field: value}})

@@ -11,6 +11,7 @@ from openstack_operator.controlplane import admission
 from openstack_operator.kit import kinds
 from openstack_operator.kit.types import (
     DEFAULT_RELEASE,
+    SAME_REGION,
     ConfigPolicy,
     ConfigSecrets,
     ConfigText,
@@ -66,8 +67,12 @@ class OpenStackControlPlaneSpec(Model):
 
     openstack_release: Release = DEFAULT_RELEASE
     """OpenStack release. Chooses images and everything that differs between releases, for all services."""
-    region: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=255)] = "RegionOne"
-    """Keystone region. Sets region of all services."""
+    region: Annotated[
+        str,
+        Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=255),
+        K8s(cel=(SAME_REGION,)),
+    ] = "RegionOne"
+    """Keystone region, which cannot be changed. Sets region of all services."""
     images: Images = Images()
     """Where images come from. Sets images of all services."""
     public_endpoint: PublicEndpoint = PublicEndpoint()

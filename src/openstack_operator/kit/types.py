@@ -37,6 +37,11 @@ SAME_SERVER = Rule(
     "the database server cannot be changed after creation: on another one the service would begin with nothing",
 )
 
+SAME_REGION = Rule(
+    "self == oldSelf",
+    "the region cannot be changed after creation: the endpoints of the old one would stay in the catalogue",
+)
+
 ConfigText = Annotated[str, Field(max_length=65536)]
 """A piece of an oslo.config file."""
 
@@ -302,8 +307,9 @@ class ServiceTemplate(Configurable, Workload):
 class ServiceInstance(Instance, Inheriting):
     """What the control plane tells an API service's object."""
 
-    region: Annotated[str, Field(min_length=1, max_length=255)] = "RegionOne"
-    """Keystone region. Sets the region of the endpoints and region_name in every client section."""
+    region: Annotated[str, Field(min_length=1, max_length=255), K8s(cel=(SAME_REGION,))] = "RegionOne"
+    """Keystone region, which cannot be changed. Sets the region of the endpoints and region_name in every client
+    section."""
     database_ref: Annotated[Ref, K8s(cel=(SAME_SERVER,))] = Ref(name="mariadb")
     """The MariaDB object that holds the service's database, which cannot be changed. Sets the host in the connection
     URL."""

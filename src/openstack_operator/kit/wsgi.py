@@ -22,7 +22,7 @@ MERCY_SECONDS = 60
 # Endpoints are told that a pod goes while it still serves.
 PRE_STOP_SECONDS = 3
 GRACE_SECONDS = PRE_STOP_SECONDS + MERCY_SECONDS + 5
-"""For the pods: what Kubernetes kills after less than the server's own time has been cut off."""
+"""Of the pods: the server gives up by itself before Kubernetes kills it."""
 
 
 def ini(module: str, port: int, *, processes: int = 1, threads: int = THREADS, extra: tuple[str, ...] = ()) -> str:
