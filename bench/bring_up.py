@@ -45,7 +45,7 @@ from openstack_operator.kit import names
 
 # After a start of the cluster: its controllers have looked at everything by then.
 SETTLE_SECONDS = 15
-GONE_SECONDS = 180
+GONE_SECONDS = 300
 
 
 def say(text: str) -> None:
@@ -75,7 +75,14 @@ class Bench:
         for kind in ("openstackcontrolplanes", ",".join(ours)):
             timeout = f"--timeout={GONE_SECONDS}s"
             cloud.kubectl(self.target, "delete", kind, "--all", *where, "--ignore-not-found", timeout)
-        cloud.kubectl(self.target, "delete", "namespace", self.target.namespace, "--ignore-not-found", "--timeout=120s")
+        cloud.kubectl(
+            self.target,
+            "delete",
+            "namespace",
+            self.target.namespace,
+            "--ignore-not-found",
+            f"--timeout={GONE_SECONDS}s",
+        )
         self.clear_node()
 
     def clear_node(self) -> None:

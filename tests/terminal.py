@@ -93,7 +93,8 @@ class Terminal:
         fcntl.ioctl(self._side, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "CI")}
         self.process = subprocess.Popen(
-            [sys.executable, *command],
+            # Who runs tests in the background may have us ignore ^C, and a child ignores what its parent does.
+            ["env", "--default-signal=INT", sys.executable, *command],
             stdin=self._side, stdout=self._side, stderr=self._side, start_new_session=True,
             env=environment | {"TERM": "xterm", "LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"},
         )  # fmt: skip

@@ -29,6 +29,20 @@ NAMES = re.compile(
 )
 
 
+def test_a_recording_tells_what_goes_back_from_what_goes_forward() -> None:
+    recorded = recording.Recording(None, "ns", ())  # type: ignore[arg-type]
+    for condition, *states in (
+        ("Ready", "False", "True"),
+        ("DeploymentReady", "Unknown", "False", "True"),
+        ("DatabaseReady", "False", "True", "False", "True"),
+        ("Reconciling", "True", "False"),
+        ("Stalled", "False", "True"),
+    ):
+        recorded.states["Toy", "one", condition] = states
+    assert [place[2] for place in recorded.flaps()] == ["DatabaseReady", "Stalled"]
+    assert [place[2] for place in recorded.unfinished()] == ["Stalled"]
+
+
 async def test_in_a_rollout_each_condition_of_each_object_gets_true_once_and_stays(real: Any) -> None:  # noqa: F811
     spec = only(*INFRASTRUCTURE, *ASKING, mariadb={"bufferPoolMebibytes": 16})
     services = ("openstackcontrolplane", *INFRASTRUCTURE, "keystone", "glance", "placement")

@@ -23,6 +23,7 @@ def test_containerd_leaves_the_out_of_memory_score_alone_without_the_capability(
     assert runtime["restrict_oom_score_adj"] is not may_raise
     cni = {"bin_dirs": ["/programs/cni"], "conf_dir": "/state/cni.d", "use_internal_loopback": True}
     assert runtime["cni"] == cni
+    assert runtime["stats_collect_period"] == "10m"
 
 
 def test_containerd_keeps_its_files_in_our_directories() -> None:

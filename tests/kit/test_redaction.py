@@ -30,6 +30,9 @@ from openstack_operator.kit import redaction
         ('Back-off pulling image "x@sha256:0123abcd"', 'Back-off pulling image "x@sha256:0123abcd"'),
         ('secret "nova-db" not found', 'secret "nova-db" not found'),
         ("ValueError: bad option", "ValueError: bad option"),
+        ("failed to fetch token: pod not found", "failed to fetch token: pod not found"),
+        ("syntax error, unexpected token: }", "syntax error, unexpected token: }"),
+        ("shared_secret = abc", "shared_secret = ***"),
     ],
 )
 def test_what_looks_like_a_secret_is_masked_and_nothing_else(text: str, shown: str) -> None:

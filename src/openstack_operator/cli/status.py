@@ -22,7 +22,7 @@ from rich.text import Text
 
 from openstack_operator.cli import tree
 from openstack_operator.kit import kinds, labels
-from openstack_operator.runtime import client, errors, events, logs
+from openstack_operator.runtime import client, conditions, errors, events, logs
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.informer import Informer
@@ -81,12 +81,14 @@ async def collect(kubeconfig: str | None, namespace: str | None) -> dict[Resourc
     own = own_resources()
     resources = [*own, *tree.BUILT_IN]
     async with client.Client(client.Config.load(kubeconfig), FIELD_MANAGER) as api:
-        found, operator, beside = await asyncio.gather(
+        found, operator = await asyncio.gather(
             asyncio.gather(*(read(api, one, namespace, {} if one in own else OURS) for one in resources)),
             read_operator(api),
-            read_beside(api, namespace),
         )
-    objects = dict(zip(resources, found, strict=True))
+        objects = dict(zip(resources, found, strict=True))
+        # Of a cloud that is Ready nobody asks what keeps it from it; Events may be many.
+        is_well = all(conditions.is_ready(item) for one in own for item in objects[one] or ())
+        beside = {} if is_well else await read_beside(api, namespace)
     if objects[kinds.CONTROL_PLANE] is None:
         return None
     return {one: [*(objects[one] or ()), *operator.get(one, ())] for one in resources} | beside

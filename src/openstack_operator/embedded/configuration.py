@@ -58,6 +58,8 @@ disabled_plugins = {json.dumps(disabled)}
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = {json.dumps(not may_raise_priority)}
   netns_mounts_under_state_dir = true
+  # By default it reads the CPU time of every container each second, a request to each shim. The kubelet counts itself.
+  stats_collect_period = "10m"
   # A profile loaded into the kernel would stay there when the cluster is gone.
   disable_apparmor = true
   [plugins."io.containerd.cri.v1.runtime".cni]

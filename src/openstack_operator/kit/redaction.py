@@ -46,7 +46,12 @@ def without_patterns(text: str) -> str:
     """The text without what looks like a secret: logins of URLs, values with telling names, tokens."""
 
     def named(found: re.Match[str]) -> str:
-        return found[0] if _NO_SECRET.match(found[2].strip("\"'")) else f"{found[1]}{MASK}"
+        value = found[2].strip("\"'")
+        # "failed to fetch token: not found": after a colon stands what is wrong with it, unless it looks like one.
+        is_prose = ":" in found[1] and value == found[2] and not re.search(r"(?i)passw|pwd", found[1])
+        if _NO_SECRET.match(value) or (is_prose and not re.search(r"^(?=.*\d).{8,}", value)):
+            return found[0]
+        return f"{found[1]}{MASK}"
 
     text = _SCHEME.sub(rf"\1 {MASK}", _FERNET.sub(MASK, without_logins(text)))
     return _NAMED.sub(named, _IN_SQL.sub(rf"\1'{MASK}'", text))

@@ -26,7 +26,7 @@ from openstack_operator.runtime.kinds import Resource
 # 30 s, that happened to nova-compute in one of five bring-ups.
 STARTUP_SECONDS = 300
 STARTUP_PERIOD, STARTUP_EXEC_PERIOD, STARTUP_EXEC_DELAY = 1, 8, 2
-LOOK_FOR_A_WHILE = f'for _ in {" ".join(map(str, range(15)))}; do "$@" && exit; sleep 0.5; done; exit 1'
+LOOK_FOR_A_WHILE = f'for _ in {" ".join(map(str, range(8)))}; do "$@" && exit; sleep 1; done; exit 1'
 READINESS_PERIOD = 10
 LIVENESS_PERIOD = 30
 ANSWER_SECONDS = 3

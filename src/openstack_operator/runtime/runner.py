@@ -197,6 +197,7 @@ class Runner(Generic[S]):
         return retry
 
     async def _refuse(self, item: Object, problem: pydantic.ValidationError) -> None:
+        self._waits.observe(item["metadata"]["uid"], {})
         message = "; ".join(str(one) for one in admission.problems(problem))
         outcome = Outcome("False", conditions.REASON_INVALID_SPEC, message, stalled=True)
         await self._tell(item, self._blocked("waits for a valid spec"), outcome, {})

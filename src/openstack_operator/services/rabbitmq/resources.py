@@ -28,7 +28,6 @@ def pod(instance: str, namespace: str, spec: RabbitMQSpec, sources: config.Sourc
             # AMQP's server does not speak first; both ports are of one process. The page of the login needs none.
             readiness=workloads.http_probe("/", MANAGEMENT_PORT),
             liveness=workloads.http_probe("/", MANAGEMENT_PORT),
-            probe_timeout=5,
             cpu="50m",
             memory="256Mi",
             mounts=({"name": "data", "mountPath": DATA},),
