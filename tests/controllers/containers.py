@@ -68,6 +68,26 @@ class Network:
     def path(self) -> str:
         return f"/proc/{self._holder.pid}/ns/net"
 
+    def pids(self, program: str) -> list[int]:
+        """The processes inside that run a program."""
+        inside = os.readlink(self.path)
+        found = []
+        for process in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                is_program = process.name.isdigit() and (process / "comm").read_text().strip() == program
+                if is_program and os.readlink(process / "ns/net") == inside:
+                    found.append(int(process.name))
+        return found
+
+    async def probe(self, command: list[str]) -> tuple[int, str]:
+        """Exit code and output of a probe's command, run inside."""
+        process = await asyncio.create_subprocess_exec(
+            "nsenter", f"--net={self.path}", *command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        )
+        output, _ = await process.communicate()
+        assert process.returncode is not None
+        return process.returncode, output.decode().strip()
+
     def _enter(self) -> None:
         # Of this thread alone; the sockets that it makes stay in the namespace wherever they are used.
         with open(self.path) as namespace:

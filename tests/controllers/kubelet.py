@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -46,6 +47,11 @@ class Kubelet:
         for pod in list(self._seen.values()):
             if component(pod) in components:
                 await self._act(pod)
+
+    async def look(self) -> None:
+        """What was held back or given statuses since is applied to the pods that are there already."""
+        for pod in list(self._seen.values()):
+            await self._act(pod)
 
     async def run(self) -> None:
         while True:
@@ -155,3 +161,47 @@ def waiting(reason: str, message: str) -> Callable[[Object], Object]:
         return {"phase": "Pending", "containerStatuses": statuses}
 
     return status
+
+
+def crashing(log: str, code: int = 1, reason: str = "Error") -> Callable[[Object], Object]:
+    """The first container ended with these last lines of its log, and waits before it is started again."""
+
+    def status(pod: Object) -> Object:
+        found = waiting("CrashLoopBackOff", "back-off 10s restarting failed container")(pod)
+        ended = _ended(pod, code, reason, log)[0]["state"]
+        return {**found, "phase": "Running", "containerStatuses": [
+            {**found["containerStatuses"][0], "restartCount": 1, "lastState": ended}
+        ]}  # fmt: skip
+
+    return status
+
+
+def unready(pod: Object) -> Object:
+    """Every container runs, and none answers its readiness probe."""
+    found = running(pod)
+    for one in found["conditions"]:
+        if one["type"] in ("ContainersReady", "Ready"):
+            one["status"] = "False"
+    for one in found["containerStatuses"]:
+        one["ready"] = False
+    return found
+
+
+def unschedulable(message: str) -> Callable[[Object], Object]:
+    """As the scheduler leaves a pod that fits nowhere."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return lambda pod: {"phase": "Pending", "conditions": [{**condition, "lastTransitionTime": conditions.now()}]}
+
+
+def unhealthy(pod: Object, answer: str) -> Object:
+    """The Event that a kubelet writes when a probe of the first container failed."""
+    metadata, now = pod["metadata"], conditions.now()
+    return {
+        "metadata": {"name": f"{metadata['name']}.{uuid.uuid4().hex[:16]}", "namespace": metadata["namespace"]},
+        "involvedObject": {
+            "apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "namespace": metadata["namespace"],
+            "uid": metadata["uid"], "fieldPath": f"spec.containers{{{pod['spec']['containers'][0]['name']}}}",
+        },
+        "reason": "Unhealthy", "message": answer, "type": "Warning", "count": 1,
+        "firstTimestamp": now, "lastTimestamp": now, "source": {"component": "kubelet", "host": "n1"},
+    }  # fmt: skip

@@ -703,7 +703,7 @@ async def test_a_deleted_keystone_gives_its_database_back_and_leaves_nothing(wor
         await rolled_out(world)
         await world.delete(ours.KEYSTONE, "keystone")
         item = await world.until_condition(ours.KEYSTONE, "keystone", "Ready", "False", "Deleting")
-        message = "NotDropped: MariaDB mariadb has not dropped databases keystone yet"
+        message = f"NotDropped: MariaDB {world.namespace}/mariadb has not dropped databases keystone yet"
         assert condition(item, "Ready")[2] == message
         assert (
             "databases" not in (await world.get(ours.MARIADB, "mariadb"))["spec"]

@@ -431,7 +431,10 @@ async def test_a_nova_rolls_out_to_its_computes(world: Any) -> None:
         compute = await world.until_condition(
             ours.NOVA_COMPUTE, "nova-cell1-compute", "DependenciesReady", "False", "DependencyNotReady"
         )
-        assert condition(compute, "DependenciesReady")[2] == "Placement placement is not Ready: no status yet"
+        assert (
+            condition(compute, "DependenciesReady")[2]
+            == f"Placement {world.namespace}/placement is not Ready: no status yet"
+        )
         assert await world.find(kinds.DAEMONSET, "nova-cell1-compute") is None
         libvirt = await world.get(kinds.DAEMONSET, "nova-cell1-compute-libvirt")
         assert libvirt["spec"]["template"]["spec"]["nodeSelector"] == {"openstack.k8s.io/compute": "true"}
@@ -439,7 +442,7 @@ async def test_a_nova_rolls_out_to_its_computes(world: Any) -> None:
 
         await set_condition(world, ours.PLACEMENT, "placement", "Ready")
         compute = await world.until_condition(
-            ours.NOVA_COMPUTE, "nova-cell1-compute", "DependenciesReady", "False", text="Nova nova is not CatalogReady"
+            ours.NOVA_COMPUTE, "nova-cell1-compute", "DependenciesReady", "False", text="/nova is not CatalogReady"
         )
         item = await world.get(ours.NOVA, "nova")
         assert condition(item, "CatalogReady")[1] == "KeystoneNotReady"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ async def real(world: Any, tmp_path: Path, cluster_dns: dict[str, str]) -> Async
         async with containers.Door(network):
             node = containers.Node(world.node, network, tmp_path, *components)
             world.node.hold(*components)
-            world.seconds = 120
+            world.seconds, world.network = 120, network
             task = asyncio.ensure_future(node.run())
             try:
                 yield world
@@ -110,6 +111,16 @@ async def test_databases_are_granted_changed_and_dropped_in_a_real_mariadb(real:
         with pytest.raises(pymysql.err.OperationalError):
             await asyncio.to_thread(databases, "one", "another")
 
+    # A server that hangs is found out, although it is connected to, and is well when it goes on.
+    (container,) = (await real.get(kinds.STATEFULSET, "db"))["spec"]["template"]["spec"]["containers"]
+    look = container["readinessProbe"]["exec"]["command"]
+    assert await real.network.probe(look) == (0, "")
+    (server,) = real.network.pids("mariadbd")
+    os.kill(server, signal.SIGSTOP)
+    assert await real.network.probe(look) == (1, "port 3306 does not answer within 3 s")
+    os.kill(server, signal.SIGCONT)
+    assert await real.network.probe(look) == (0, "")
+
     # Dropped by hand behind the operator's back: seen at the next look, here after a restart.
     await asyncio.to_thread(execute, "root", root, "DROP USER 'two'@'%'")
     async with real.operator("mariadb") as operator:
@@ -142,6 +153,20 @@ async def test_virtual_hosts_are_granted_changed_and_deleted_in_a_real_rabbitmq(
         assert "management" in str(answer).lower(), (
             "a right login without the right to look; a wrong one fails otherwise"
         )
+
+        # What its probes ask for needs no login, and nobody gives it while the server hangs.
+        (container,) = (await real.get(kinds.STATEFULSET, "bus"))["spec"]["template"]["spec"]["containers"]
+        page = container["readinessProbe"]["httpGet"]
+        patience = aiohttp.ClientTimeout(total=container["readinessProbe"]["timeoutSeconds"])
+        async with aiohttp.ClientSession(timeout=patience) as session:
+            place = f"http://{containers.DOOR}:{page['port']}{page['path']}"
+            async with session.get(place) as answer:
+                assert answer.status == 200
+            (server,) = real.network.pids("beam.smp")
+            os.kill(server, signal.SIGSTOP)
+            with pytest.raises(TimeoutError):
+                await session.get(place)
+            os.kill(server, signal.SIGCONT)
 
         await real.patch(ours.RABBITMQ, "bus", {"spec": {"vhosts": []}})
         await real.until(ours.RABBITMQ, lambda item: item["status"].get("vhosts", []) == [], "bus")

@@ -50,6 +50,8 @@ class World:
     node: kubelet.Kubelet
     seconds: float = TIMEOUT_SECONDS
     """How long `until` waits."""
+    network: Any = None
+    """Where real servers run, in tests that have some."""
 
     # --- what a user does -----------------------------------------------------------------------------------------
 
@@ -180,6 +182,7 @@ class World:
         controllers: tuple[controller.Controller[Any], ...] = (),
         config: client.Config | None = None,
         admission: webhook.Settings | None = None,
+        metrics_port: int = 0,
     ) -> AsyncIterator[Operator]:
         """A running operator with the controllers of these services (`run --controllers=…`) and synced caches."""
         config = config or client.Config.from_kubeconfig(self.cluster.kubeconfig)
@@ -191,6 +194,7 @@ class World:
                 namespace=self.namespace,
                 selectors=labels.selector_for,
                 admission=admission,
+                metrics_port=metrics_port,
             )
             operator = Operator(self, running, asyncio.ensure_future(running.run(handle_signals=False)))
             try:

@@ -31,7 +31,9 @@ FAULTS = HERE.with_name("faults")
 SMALL_NAMESPACE = "e2e-small"
 
 # The cheap and harmless first, what breaks things later, what takes everything away at the very end.
-ORDER = ("cloud", "kubectl", "questions", "hygiene", "bad_input", "cells", "repair", FAULTS.name, "delete", "down")
+ORDER = (
+    "cloud", "kubectl", "questions", "hygiene", "bad_input", "status", "cells", "repair", FAULTS.name, "delete", "down"
+)  # fmt: skip
 
 
 @pytest.hookimpl(trylast=True)

@@ -319,7 +319,7 @@ async def test_one_of_two_services_on_a_server_goes_and_the_other_keeps_what_it_
             "glance",
         )
         message = condition(item, "Ready")[2]
-        assert "MariaDB mariadb has not dropped databases glance yet" in message
+        assert f"MariaDB {world.namespace}/mariadb has not dropped databases glance yet" in message
         await world.grant(ours.MARIADB, "databases", "mariadb", "placement")
         await world.until_gone(ours.GLANCE, "glance")
         await operator.settle()

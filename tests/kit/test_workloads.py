@@ -1,13 +1,12 @@
-"""Builders of pods and workloads, the waits for them, and what is told about pods."""
+"""Builders of pods and workloads, and the waits for them."""
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 import pytest
 
-from openstack_operator.kit import config, labels, pods, workloads
+from openstack_operator.kit import config, labels, workloads
 from openstack_operator.kit.types import PodSettings, ResourceList, Resources, Storage
 from openstack_operator.runtime import errors, kinds
 
@@ -76,6 +75,15 @@ def test_a_new_pod_has_five_minutes_and_commands_in_it_are_run_less_often(
     first, later = found["startupProbe"], found["readinessProbe"]
     assert (first.get("initialDelaySeconds", 0), first["periodSeconds"], first["failureThreshold"]) == startup
     assert (later["periodSeconds"], later["failureThreshold"]) == (10, 3)
+
+
+def test_a_server_that_must_answer_is_asked_twice_and_its_start_is_only_connected_to() -> None:
+    look = workloads.greeting_probe(80)
+    container = workloads.Container("main", ("run",), probe=workloads.tcp_probe(80), readiness=look, liveness=look)
+    (found,) = workloads.template(pod(containers=(container,)))["spec"]["containers"]
+    assert found["startupProbe"]["tcpSocket"] == {"port": 80}
+    assert (found["readinessProbe"]["exec"], found["livenessProbe"]["exec"]) == (look["exec"], look["exec"])
+    assert (found["readinessProbe"]["periodSeconds"], found["readinessProbe"]["failureThreshold"]) == (10, 2)
 
 
 def test_settings_of_the_user_reach_the_pod_and_resources_the_first_container() -> None:
@@ -156,19 +164,24 @@ def test_members_are_published_before_they_are_ready() -> None:
 
 
 class Cache:
-    """The part of a scope that waits read: pods of the namespace."""
+    """The part of a scope that waits read, where there is nothing in it."""
 
-    def __init__(self, *found: dict[str, Any]) -> None:
-        self._found = list(found)
+    namespace = "ns"
+
+    @property
+    def manager(self) -> Cache:
+        return self
 
     def items(self, resource: kinds.Resource) -> list[dict[str, Any]]:
-        assert resource == kinds.POD
-        return self._found
+        return []
+
+    def cached_items(self, resource: kinds.Resource, namespace: str | None) -> list[dict[str, Any]]:
+        return []
 
 
 def item(replicas: int = 2, generation: int = 3, **status: Any) -> dict[str, Any]:
     return {
-        "metadata": {"name": "one", "namespace": "ns", "generation": generation},
+        "metadata": {"name": "one", "namespace": "ns", "uid": "u", "generation": generation},
         "spec": {"replicas": replicas, "selector": {"matchLabels": workloads.selector(pod())}},
         "status": status,
     }
@@ -211,94 +224,3 @@ def test_zero_replicas_are_reached_without_a_pod() -> None:
 def test_a_daemon_set_on_no_node_is_complete() -> None:
     body = item(observedGeneration=3, desiredNumberScheduled=0)
     workloads.wait(Cache(), kinds.DAEMONSET, body)  # type: ignore[arg-type]
-
-
-# --- what is told about pods ----------------------------------------------------------------------------------------
-
-
-def recorded(name: str, **status: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "labels": workloads.template(pod())["metadata"]["labels"]}, "status": status}
-
-
-def state(name: str, ready: bool = False, **kind: Any) -> dict[str, Any]:
-    return {"name": name, "ready": ready, "state": kind}
-
-
-PULLING = recorded(
-    "one-1", phase="Pending",
-    containerStatuses=[state("main", waiting={"reason": "ImagePullBackOff", "message": 'Back-off pulling image "x"'})],
-)  # fmt: skip
-CRASHED = recorded(
-    "one-2", phase="Running",
-    containerStatuses=[{
-        **state("main", waiting={"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}),
-        "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "T\nValueError: bad option\n"}},
-    }],
-)  # fmt: skip
-INIT = recorded(
-    "one-3", phase="Pending",
-    initContainerStatuses=[state("merge-config", terminated={"exitCode": 2, "reason": "Error", "message": "no space"})],
-    containerStatuses=[state("main", waiting={"reason": "PodInitializing"})],
-)  # fmt: skip
-DATABASE = recorded(
-    "one-9", phase="Failed",
-    containerStatuses=[state("main", terminated={"exitCode": 1, "reason": "Error", "message":
-        "ERROR OperationalError: (1045, \"Access denied\")\nERROR (Background on this error at: https://sqlalche.me/e)\n"})],
-)  # fmt: skip
-LOGIN = recorded(
-    "one-10", phase="Failed",
-    containerStatuses=[state("main", terminated={"exitCode": 1, "reason": "Error", "message":
-        "ValueError: cannot use 'mysql+pymysql://keystone:%24x@mariadb.ns.svc/keystone' or rabbit://u:p@h:1/"})],
-)  # fmt: skip
-UNSCHEDULED = recorded(
-    "one-4", phase="Pending",
-    conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes: cpu"}],
-)  # fmt: skip
-STARTING = recorded(
-    "one-5", phase="Pending", containerStatuses=[state("main", waiting={"reason": "ContainerCreating"})],
-)  # fmt: skip
-SLOW = recorded("one-6", phase="Running", containerStatuses=[state("main", running={"startedAt": "x"})])
-FINE = recorded("one-7", phase="Running", containerStatuses=[state("main", True, running={"startedAt": "x"})])
-NEW = recorded("one-8")
-
-
-@pytest.mark.parametrize(
-    ("found", "message"),
-    [
-        (PULLING, 'pod one-1: container main: ImagePullBackOff: Back-off pulling image "x"'),
-        (CRASHED, "pod one-2: container main: CrashLoopBackOff: exit code 1: ValueError: bad option"),
-        (INIT, "pod one-3: container merge-config: exit code 2: no space"),
-        (DATABASE, 'pod one-9: container main: exit code 1: ERROR OperationalError: (1045, "Access denied")'),
-        (
-            LOGIN,
-            "pod one-10: container main: exit code 1: ValueError: cannot use "
-            "'mysql+pymysql://keystone:***@mariadb.ns.svc/keystone' or rabbit://u:***@h:1/",
-        ),
-        (UNSCHEDULED, "pod one-4: Unschedulable: 0/1 nodes: cpu"),
-        (STARTING, "pod one-5: starting (main)"),
-        (SLOW, "pod one-6: container main is not ready yet"),
-        (FINE, ""),
-        (NEW, "pod one-8: starting (not scheduled yet)"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_the_matter_with_a_pod_is_told_in_one_line(found: dict[str, Any], message: str) -> None:
-    assert pods.explain(Cache(found), workloads.selector(pod())) == message  # type: ignore[arg-type]
-
-
-def test_of_many_pods_the_most_telling_one_is_named_and_those_that_go_are_not() -> None:
-    going = {**PULLING, "metadata": {**PULLING["metadata"], "deletionTimestamp": "x"}}
-    cache = Cache(going, FINE, STARTING, SLOW, CRASHED, UNSCHEDULED)
-    assert pods.explain(cache, workloads.selector(pod())).startswith("pod one-2: ")  # type: ignore[arg-type]
-
-
-def test_pods_of_others_are_not_told_about() -> None:
-    other = workloads.selector(pod(component="other"))
-    assert pods.explain(Cache(PULLING), other) == ""  # type: ignore[arg-type]
-
-
-def test_pods_wake_the_object_that_they_are_labelled_with() -> None:
-    watch = pods.watch("Svc")
-    found = {"metadata": {"namespace": "ns", **PULLING["metadata"]}}
-    assert list(watch.keys(found, types.SimpleNamespace())) == [("ns", "one")]  # type: ignore[arg-type]
-    assert list(pods.watch("Other").keys(found, types.SimpleNamespace())) == []  # type: ignore[arg-type]

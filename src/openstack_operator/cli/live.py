@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pydantic
 
 from openstack_operator.cli import origins, status
-from openstack_operator.kit import catalogues, config_text, config_validity, kinds, levels, overwrites, pods
+from openstack_operator.kit import catalogues, config_text, config_validity, kinds, levels, overwrites, redaction
 from openstack_operator.kit.catalogues import Option
 from openstack_operator.kit.config_text import Assignment
 from openstack_operator.kit.types import ConfigSecret
@@ -470,7 +470,7 @@ def masked(value: str, *, is_secret: bool) -> str:
     """A value for people: no secret, no password in a URL."""
     if is_secret:
         return HIDDEN
-    return pods.without_password(value)
+    return redaction.without_logins(value)
 
 
 # --- reading --------------------------------------------------------------------------------------------------------

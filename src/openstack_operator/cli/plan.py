@@ -22,7 +22,7 @@ import yaml
 
 from openstack_operator.cli import live, origins, simulation
 from openstack_operator.cli.simulation import Place, Simulation
-from openstack_operator.kit import kinds, pods, rereading
+from openstack_operator.kit import kinds, redaction, rereading
 from openstack_operator.runtime import client, conditions, errors, logs
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
@@ -363,11 +363,11 @@ _SECRET = re.compile(r"^([-+]?\s*\w*(?:password|secret|token|credential|passphra
 
 def hidden(line: str) -> str:
     """A line of users' text without the passwords in it: nobody keeps them from writing some there."""
-    return _SECRET.sub(rf"\1 {live.HIDDEN}", pods.without_password(line))
+    return _SECRET.sub(rf"\1 {live.HIDDEN}", redaction.without_logins(line))
 
 
 def _masked(value: Any) -> Any:
-    return pods.without_password(value) if isinstance(value, str) else value
+    return redaction.without_logins(value) if isinstance(value, str) else value
 
 
 def _outside_changes(before: dict[tuple[str, str, str], str], after: dict[tuple[str, str, str], str]) -> Iterator[str]:

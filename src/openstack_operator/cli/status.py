@@ -12,6 +12,7 @@ import datetime
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from rich.text import Text
 
 from openstack_operator.cli import tree
 from openstack_operator.kit import kinds, labels
-from openstack_operator.runtime import client, errors, logs
+from openstack_operator.runtime import client, conditions, errors, events, logs
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.informer import Informer
@@ -35,7 +36,7 @@ OURS = {"labelSelector": labels.SELECTOR}
 # The operator lives in a namespace of its own, and carries another label than what it makes.
 OPERATOR = {"labelSelector": f"app.kubernetes.io/name={labels.OPERATOR}"}
 
-# Room beside the names for two columns: state, and since when.
+# Room beside the names for two columns, at least: state, and since when.
 STATE_WIDTH, AGE_WIDTH = 18, 7
 LONGEST_MESSAGE = 400
 
@@ -84,10 +85,13 @@ async def collect(kubeconfig: str | None, namespace: str | None) -> dict[Resourc
             asyncio.gather(*(read(api, one, namespace, {} if one in own else OURS) for one in resources)),
             read_operator(api),
         )
-    objects = dict(zip(resources, found, strict=True))
+        objects = dict(zip(resources, found, strict=True))
+        # Of a cloud that is Ready nobody asks what keeps it from it; Events may be many.
+        is_well = all(conditions.is_ready(item) for one in own for item in objects[one] or ())
+        beside = {} if is_well else await read_beside(api, namespace)
     if objects[kinds.CONTROL_PLANE] is None:
         return None
-    return {one: [*(objects[one] or ()), *operator.get(one, ())] for one in resources}
+    return {one: [*(objects[one] or ()), *operator.get(one, ())] for one in resources} | beside
 
 
 def own_resources() -> list[Resource]:
@@ -122,6 +126,20 @@ async def read_operator(api: client.Client) -> dict[Resource, list[Object]]:
     return found
 
 
+async def read_beside(api: client.Client, namespace: str | None) -> dict[Resource, list[Object]]:
+    """Warnings and nodes, which say more about pods; nothing for somebody who may not see them."""
+    found: dict[Resource, list[Object]] = {}
+    for resource, selectors in ((built_in.EVENT, events.WARNINGS), (built_in.NODE, {})):
+        where = namespace if resource.namespaced else None
+        try:
+            found[resource] = await read(api, resource, where, selectors) or []
+        except errors.ApiError as problem:
+            if problem.status != 403:
+                raise
+    found[built_in.EVENT] = [kept for one in found.get(built_in.EVENT, ()) if (kept := events.trimmed(one))]
+    return found
+
+
 async def watch(
     kubeconfig: str | None,
     namespace: str | None,
@@ -144,15 +162,21 @@ async def watch(
         operator = [Informer(api, one, None, OPERATOR) for one in (built_in.DEPLOYMENT, tree.REPLICASET, built_in.POD)]
         for cache in (*caches, *operator):
             cache.subscribe(lambda new, old: changed.set())
+        # Heartbeats and repetitions are no reason to draw; what is drawn next knows them.
+        beside = [
+            Informer(api, built_in.EVENT, namespace, events.WARNINGS, events.trimmed),
+            Informer(api, built_in.NODE, None),
+        ]
+        beside[0].subscribe(lambda new, old: changed.set())
         async with asyncio.TaskGroup() as group:
-            for cache in (*caches, *operator):
+            for cache in (*caches, *operator, *beside):
                 group.create_task(cache.run())
             for cache in caches:
                 await cache.synced.wait()
             while True:
                 changed.clear()
                 objects: dict[Resource, list[Object]] = {}
-                for cache in (*caches, *operator):
+                for cache in (*caches, *operator, *beside):
                     objects.setdefault(cache.resource, []).extend(cache.items())
                 draw(tree.build(own, objects))
                 with contextlib.suppress(TimeoutError):
@@ -176,16 +200,34 @@ def follow(kubeconfig: str | None, namespace: str | None, *, everything: bool) -
                 said[:] = lines
                 print(*(f"{now:%H:%M:%S} {line}" for line in lines), sep="\n", flush=True)
             return
-        with console.capture() as captured:
-            show(console, picture, now, namespace, everything=everything)
-        # The answer stands first, and stays on the screen.
-        lines = captured.get().splitlines()[: console.height - 1]
-        console.file.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
+        lines = screen(console, picture, now, namespace, everything=everything)
+        # Cleared before it is written: behind a line that fills the width, to clear the rest takes its last letter.
+        console.file.write("\x1b[H" + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[J")
         console.file.flush()
 
     if console.is_terminal:
         console.clear()
     asyncio.run(watch(kubeconfig, namespace, draw))
+
+
+def screen(
+    console: Console, picture: tree.Picture, now: datetime.datetime, namespace: str | None, *, everything: bool
+) -> list[str]:
+    """The lines of a screen that is watched, as many as it has at most: where all do not fit, what is well gives way
+    first."""
+
+    def lines(*, is_short: bool) -> list[str]:
+        with console.capture() as captured:
+            show(console, picture, now, namespace, everything=everything, is_short=is_short)
+        return captured.get().splitlines()
+
+    room = console.height - 1
+    found = lines(is_short=False)
+    if len(found) > room:
+        found = lines(is_short=True)
+    if len(found) > room:
+        found = [*found[: room - 1], fitted(f"… {len(found) - room + 1} more lines: this window is low", console.width)]
+    return found
 
 
 def without_age(line: str) -> str:
@@ -229,8 +271,9 @@ def show(
     namespace: str | None = None,
     *,
     everything: bool = False,
+    is_short: bool = False,
 ) -> None:
-    """Draws for a person. The first line is the answer."""
+    """Draws for a person. The first line is the answer. ``is_short`` counts what is well instead of showing it."""
     if picture is None:
         console.print("The operator is not installed: this cluster knows no OpenStackControlPlane.")
         console.print("Install it with: kubectl apply --server-side -f deploy/install.yaml")
@@ -245,7 +288,7 @@ def show(
         console.print(line, soft_wrap=not console.is_terminal)
     for root in picture.roots:
         console.print()
-        draw(console, picture, root, now, everything=everything)
+        draw(console, picture, root, now, everything=everything, is_short=is_short)
     if picture.operator is not None and (everything or not picture.operator.is_ready):
         console.print()
         draw(console, picture, picture.operator, now, everything=everything)
@@ -271,21 +314,46 @@ def headline(picture: tree.Picture, now: datetime.datetime) -> list[Text]:
     return lines
 
 
-def draw(console: Console, picture: tree.Picture, root: tree.Node, now: datetime.datetime, *, everything: bool) -> None:
-    """One tree. What is not ready and has nothing unready below it says in a line of its own what it waits for."""
-    rows = list(rows_of(root, everything=everything, is_ascii=console.options.ascii_only))
-    width = min(max(len(row.label) for row in rows), console.width - STATE_WIDTH - AGE_WIDTH - 3)
+def draw(
+    console: Console,
+    picture: tree.Picture,
+    root: tree.Node,
+    now: datetime.datetime,
+    *,
+    everything: bool,
+    is_short: bool = False,
+) -> None:
+    """One tree. What is not ready and has nothing unready below it says in lines of its own what it waits for."""
+    every = list(rows_of(root, everything=everything, is_ascii=console.options.ascii_only))
+    rows = [row for row in every if not row.is_well] if is_short else every
+    state = max(len(row.node.summary) for row in rows)
+    ages = max(len(age(row.node.since, now)) for row in rows)
+    state, ages = max(state, STATE_WIDTH), max(ages, AGE_WIDTH)
+    width = min(max(len(row.label) for row in rows), console.width - state - ages - 3)
     said = {node.label for node in blockers(picture)}
     for row in rows:
         node = row.node
-        line = Text(fitted(row.label, width))
-        line.append(f"  {fitted(node.summary, STATE_WIDTH)}", style=_STYLES[node.state])
-        line.append(f" {age(node.since, now):>{AGE_WIDTH}}", style="dim")
+        # A name is what one goes on with: where it does not fit beside its state, that goes into a line of its own.
+        is_long = len(row.label) > width
+        line = Text(fitted(row.guide, width) if is_long else row.label.ljust(width))
+        if is_long:
+            for part in wrapped(row.label, "", row.guide, console.width):
+                console.print(part, no_wrap=True)
+        line.append(f"  {node.summary.ljust(state)}", style=_STYLES[node.state])
+        line.append(f" {age(node.since, now):>{ages}}", style="dim")
         console.print(line, no_wrap=True)
         others = ", ".join(f"{other.kind} {other.name}" for other in tree.waits_for(picture, node))
         why = f"waits for {others}" if others else shortened(node.message)
         if row.explains and why and node.label not in said:
-            console.print(Text(fitted(f"{row.guide}{why}", console.width).rstrip(), style="dim"), no_wrap=True)
+            for part in wrapped(why, row.guide, row.guide, console.width):
+                console.print(Text(part, style="dim"), no_wrap=True)
+    if len(every) > len(rows):
+        console.print(Text(f"{len(every) - len(rows)} more objects are well", style="dim"), no_wrap=True)
+
+
+def wrapped(text: str, first: str, rest: str, width: int) -> list[str]:
+    """The text in lines of `width` columns at most; what they begin with."""
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
 @dataclass(frozen=True)
@@ -297,6 +365,8 @@ class Row:
     guide: str
     """Beginning of a further line about the node."""
     explains: bool
+    is_well: bool
+    """It is ready, and so is all below it."""
 
 
 def rows_of(root: tree.Node, *, everything: bool, is_ascii: bool) -> Iterator[Row]:
@@ -308,7 +378,8 @@ def rows_of(root: tree.Node, *, everything: bool, is_ascii: bool) -> Iterator[Ro
         children = [child for child in node.children if everything or not is_dull(child)]
         explains = not node.is_ready and all(child.is_ready for child in node.children)
         label = f"{guide}{marks[node.state]} {node.kind} {name}"
-        yield Row(node, label, f"{below}{bar if children else '   '} ", explains)
+        is_well = all(one.is_ready for one in node.walk()) and node is not root
+        yield Row(node, label, f"{below}{bar if children else '   '} ", explains, is_well)
         for child in children:
             last = child is children[-1]
             yield from visit(child, below + (elbow if last else tee), below + ("   " if last else bar), child.name)

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from openstack_operator.kit import labels, pods
-from openstack_operator.runtime import conditions, kinds
+from openstack_operator.kit import labels, pods, redaction
+from openstack_operator.runtime import conditions, events, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.kinds import Resource
 
@@ -101,6 +101,10 @@ def build(own: Sequence[Resource], objects: Objects) -> Picture:
                 tops.append((resource, item))
             elif resource == kinds.DEPLOYMENT and _is_operator(item):
                 operator = item
+    for event in objects.get(kinds.EVENT, ()):
+        below[event["involvedObject"]["uid"]].append((kinds.EVENT, event))
+    for node in objects.get(kinds.NODE, ()):
+        below[f"{kinds.NODE.kind} {node['metadata']['name']}"].append((kinds.NODE, node))
     shown = _node(kinds.DEPLOYMENT, operator, below) if operator else None
     return Picture(tuple(_node(resource, item, below) for resource, item in tops), shown)
 
@@ -176,15 +180,20 @@ def _next(picture: Picture, nodes: Mapping[str, Node], node: Node) -> list[Node]
 
 def _node(resource: Resource, item: Object, below: Mapping[str, Sequence[tuple[Resource, Object]]]) -> Node:
     children = []
+    warnings = []
     for child_resource, child in below.get(item["metadata"]["uid"], ()):
         if child_resource == REPLICASET:
-            children += [_node(one, pod, below) for one, pod in below.get(child["metadata"]["uid"], ())]
+            under = below.get(child["metadata"]["uid"], ())
+            children += [_node(one, pod, below) for one, pod in under if one == kinds.POD]
+        elif child_resource == kinds.EVENT:
+            warnings.append(child)
         else:
             children.append(_node(child_resource, child, below))
     if resource == kinds.POD:
-        return _pod(item)
+        hosts = below.get(f"{kinds.NODE.kind} {item.get('spec', {}).get('nodeName')}", ())
+        return _pod(item, warnings, next((host for _, host in hosts), None))
     if resource in WORKLOADS:
-        return _workload(resource, item, tuple(children))
+        return _workload(resource, item, tuple(children), warnings)
     return _own(resource, item, tuple(children))
 
 
@@ -226,8 +235,12 @@ def _named(item: Object) -> Iterable[str]:
     return found
 
 
-def _workload(resource: Resource, item: Object, children: tuple[Node, ...]) -> Node:
+def _workload(resource: Resource, item: Object, children: tuple[Node, ...], warnings: Sequence[Object]) -> Node:
     metadata, status = item["metadata"], item.get("status", {})
+    failure = _failure(status)
+    if not failure and not children:
+        told = events.newest(warnings, metadata["uid"], events.FAILED_CREATE)
+        failure = redaction.without_patterns(pods.one_line(told["message"])) if told else ""
     if resource == kinds.JOB:
         is_ready, summary, since = bool(status.get("succeeded")), "running", status.get("startTime")
         if is_ready:
@@ -237,14 +250,14 @@ def _workload(resource: Resource, item: Object, children: tuple[Node, ...]) -> N
         seen = status.get("observedGeneration", 0) >= metadata["generation"]
         is_ready, summary = seen and ready >= wanted, f"{ready}/{wanted}"
         since = _transition(item, "Available") or max((child.since for child in children), default=None)
-    message = "" if is_ready else _failure(status) or f"{summary} pods ready"
+    message = "" if is_ready else failure or f"{summary} pods ready"
     return Node(
         kind=resource.kind,
         namespace=metadata["namespace"],
         name=metadata["name"],
         state="deleting" if "deletionTimestamp" in metadata else "ready" if is_ready else "waiting",
         summary=summary,
-        message=message if resource != kinds.JOB else _failure(status),
+        message=message if resource != kinds.JOB else "" if is_ready else failure,
         since=since or metadata["creationTimestamp"],
         children=children,
     )
@@ -276,11 +289,11 @@ def _failure(status: Object) -> str:
     return ""
 
 
-def _pod(item: Object) -> Node:
+def _pod(item: Object, warnings: Sequence[Object], host: Object | None) -> Node:
     metadata, status = item["metadata"], item.get("status", {})
     ready: Object = next((one for one in status.get("conditions", ()) if one["type"] == "Ready"), {})
     is_ready = ready.get("status") == "True" or status.get("phase") == "Succeeded"
-    message = "" if is_ready else pods.problem(item)[1]
+    message = "" if is_ready else redaction.without_patterns(pods.problem(item, warnings, host)[1])
     since = ready.get("lastTransitionTime")
     state: State = "ready" if is_ready else "waiting"
     if "deletionTimestamp" in metadata:

@@ -87,11 +87,11 @@ def mirror(item: Object) -> None:
     ready = conditions.find(item, conditions.READY)
     stalled = conditions.find(item, conditions.STALLED)
     if ready is None or ready.get("observedGeneration") != item["metadata"]["generation"]:
-        raise errors.Waiting("Reconciling", f"{where} is not reconciled yet")
+        raise errors.Waiting("Reconciling", f"{where} is not reconciled yet", on=item["kind"])
     message = f"{where}: {ready['message']}"
     if stalled is not None and stalled["status"] == "True":
         raise errors.Stalled(ready["reason"], message)
-    raise errors.Waiting(ready["reason"], message)
+    raise errors.Waiting(ready["reason"], message, on=item["kind"])
 
 
 async def ensure_client(scope: Scope[OpenStackControlPlaneSpec]) -> None:
@@ -108,7 +108,9 @@ async def _ensure_client(scope: Scope[OpenStackControlPlaneSpec]) -> None:
     keystone = scope.get(kinds.KEYSTONE, "keystone")
     admin = scope.get(built_in.SECRET, names.admin_secret("keystone"))
     if keystone is None or admin is None:
-        raise errors.Waiting("NotFound", f"Keystone {scope.namespace}/keystone has no admin yet")
+        raise errors.Waiting(
+            "NotFound", f"Keystone {scope.namespace}/keystone has no admin yet", on=kinds.KEYSTONE.kind
+        )
     url, password = keystone["status"]["internalUrl"], credentials.decode(admin)["password"]
     values = resources.client_secret(url, password, scope.spec.region)
     await credentials.ensure(scope, resources.CLIENT, resources.CLIENT, values)
@@ -164,6 +166,6 @@ CONTROLLER = Controller(
         Step("ClientReady", ensure_client, needs=("Accepted", "KeystoneReady")),
     ),
     owns=(*(service.kinds[0].resource for service in SERVICES), built_in.SECRET, built_in.DEPLOYMENT),
-    watches=(pods.watch(kinds.CONTROL_PLANE.kind), Watch(kinds.CONTROL_PLANE, _others)),
+    watches=(*pods.watches(kinds.CONTROL_PLANE), Watch(kinds.CONTROL_PLANE, _others)),
     finalize=finalize,
 )

@@ -24,6 +24,9 @@ from rich.text import Text
 # Without a terminal a stage's messages come at most this often: a build has thousands.
 QUIET_SECONDS = 5.0
 
+LINES = 4
+"""How many lines of the live table a stage's last line may take: what a cloud waits for is longer than one."""
+
 
 @dataclass
 class Stage:
@@ -102,13 +105,21 @@ class Progress:
 
     def table(self, *, final: bool = False) -> RenderableType:
         """The stages as they are now."""
+        stages = list(self.stages)
         rows = Table(box=None, show_header=False, pad_edge=False, expand=not final)
         rows.add_column(no_wrap=True)
         rows.add_column(justify="right", no_wrap=True)
-        rows.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-        for stage in list(self.stages):
+        rows.add_column(overflow="fold", ratio=1)
+        names = max((len(stage.name) for stage in stages), default=0) + len("… 99 min 59 s") + 4
+        room = max(1, self.console.width - names) * LINES
+        for stage in stages:
             mark, style = {"done": ("✓", "green"), "failed": ("✗", "red")}.get(stage.state, ("…", "yellow"))
             line = stage.line if stage.state == "failed" or not final else ""
+            if not final and stage.state == "done":
+                line = ""
+            elif not final and len(line) > room:
+                # What waits stands at its beginning, what for at its end.
+                line = f"{line[: room // 3]} … {line[-(room - room // 3 - 3) :]}"
             rows.add_row(Text(f"{mark} {stage.name}", style=style), duration(stage.seconds), Text(line, style="dim"))
         return rows
 

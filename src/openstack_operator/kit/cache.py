@@ -18,5 +18,6 @@ async def observe(scope: Scope[Any], memcached: str) -> None:
     item = requests.server(scope, kinds.MEMCACHED, memcached)
     servers = item.get("status", {}).get("servers") or []
     if not servers:
-        raise errors.Waiting("NoServers", f"Memcached {scope.namespace}/{memcached} has not published its servers yet")
+        message = f"Memcached {scope.namespace}/{memcached} has not published its servers yet"
+        raise errors.Waiting("NoServers", message, on=kinds.MEMCACHED.kind)
     scope.facts["cache.servers"] = ",".join(servers)

@@ -40,11 +40,14 @@ async def ensure(
     if public.type == "NodePort":
         node_port = service["spec"]["ports"][0].get("nodePort")
         if not node_port:
-            raise errors.Waiting("NoNodePort", f"Service {scope.namespace}/{external} has no node port yet")
+            raise errors.Waiting(
+                "NoNodePort", f"Service {scope.namespace}/{external} has no node port yet", on=kinds.SERVICE.kind
+            )
         return internal_url, f"http://{_bracketed(public.host or _node_address(scope))}:{node_port}"
     address = public.host or _balancer_address(service)
     if not address:
-        raise errors.Waiting("NoLoadBalancer", f"Service {scope.namespace}/{external} has no load balancer address yet")
+        message = f"Service {scope.namespace}/{external} has no load balancer address yet"
+        raise errors.Waiting("NoLoadBalancer", message, on=kinds.SERVICE.kind)
     return internal_url, f"http://{_bracketed(address)}:{port}"
 
 
@@ -68,4 +71,4 @@ def _node_address(scope: Scope[Any]) -> str:
             if address["type"] == "InternalIP":
                 found: str = address["address"]
                 return found
-    raise errors.Waiting("NoNode", "no node has an internal address; set spec.publicEndpoint.host")
+    raise errors.Waiting("NoNode", "no node has an internal address; set spec.publicEndpoint.host", on=kinds.NODE.kind)

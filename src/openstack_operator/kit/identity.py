@@ -46,7 +46,8 @@ async def observe(scope: Scope[Any], keystone: str) -> None:
     item = requests.server(scope, kinds.KEYSTONE, keystone)
     status = item.get("status", {})
     if not status.get("internalUrl") or not status.get("publicUrl"):
-        raise errors.Waiting("NoURL", f"Keystone {scope.namespace}/{keystone} has not published its URLs yet")
+        message = f"Keystone {scope.namespace}/{keystone} has not published its URLs yet"
+        raise errors.Waiting("NoURL", message, on=kinds.KEYSTONE.kind)
     scope.facts["identity.url"] = status["internalUrl"]
     scope.facts["identity.public_url"] = status["publicUrl"]
 
@@ -69,10 +70,12 @@ def serving(scope: Scope[Any], keystone: str) -> tuple[str, dict[str, str]]:
         raise errors.Waiting(
             "KeystoneNotReady",
             f"Keystone {scope.namespace}/{keystone} is not Ready: {problem['message'] if problem else 'no status yet'}",
+            on=kinds.KEYSTONE.kind,
         )
     secret = scope.get(built_in.SECRET, names.admin_secret(keystone))
     if secret is None:
-        raise errors.Waiting("NotFound", f"Secret {scope.namespace}/{names.admin_secret(keystone)} does not exist")
+        message = f"Secret {scope.namespace}/{names.admin_secret(keystone)} does not exist"
+        raise errors.Waiting("NotFound", message, on=kinds.KEYSTONE.kind)
     return item["status"]["internalUrl"], credentials.decode(secret)
 
 

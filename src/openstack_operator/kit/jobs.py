@@ -46,12 +46,13 @@ async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str, *, inputs: wo
     status = present.get("status", {})
     if status.get("succeeded"):
         return
-    why = pods.explain(scope, workloads.selector(pod))
+    why = pods.explain(scope, workloads.selector(pod)) or pods.uncreated(scope, present)
     for condition in status.get("conditions", []):
         if condition["type"] == "Failed" and condition["status"] == "True":
             await scope.delete(kinds.JOB, name)
             raise errors.Unavailable("JobFailed", f"Job {scope.namespace}/{name} failed: {why or condition['message']}")
-    raise errors.Waiting("JobRunning", f"Job {scope.namespace}/{name} is running" + (f": {why}" if why else ""))
+    message = f"Job {scope.namespace}/{name} is running" + (f": {why}" if why else "")
+    raise errors.Waiting("JobRunning", message, on=kinds.JOB.kind)
 
 
 def said(scope: Scope[Any], pod: workloads.Pod) -> str:

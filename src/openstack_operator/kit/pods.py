@@ -1,21 +1,34 @@
 """What is the matter with the pods of a workload, in one line that names pod, container and cause.
 
-Also the watch that wakes an object when its pods change. Reads the cache only.
+Also the watches that wake an object when its pods change, or when an Event tells what no status tells. Reads caches
+only: a container's last words stand in its status (``terminationMessagePolicy``), so no log is ever asked for.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from openstack_operator.kit import labels
-from openstack_operator.runtime import conditions, kinds
+from openstack_operator.kit import labels, redaction, volumes
+from openstack_operator.runtime import apply, conditions, events, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope, Watch
 from openstack_operator.runtime.informer import Key
 
-_LOGIN = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
+LONGEST = 400
+
+# What programs say after what went wrong, or beside it: SQLAlchemy ends each error with a link, MariaDB with that it
+# goes, Erlang with its dump, uWSGI with its farewell.
+_BESIDE = re.compile(
+    r"\(Background on this error at|\[ERROR\] Aborting$|Crash dump is being written|erl_crash\.dump|"
+    r"VACUUM:|goodbye to uWSGI|^\s*(?:\^+|~+[\^~]*)\s*$|During handling of the above exception"
+)
+_ERROR = re.compile(r"error|critical|fatal|exception|failed|cannot|can't|could not|denied|refused|panic", re.IGNORECASE)
+
+# What a kubelet says of every container that is on its way.
+_ON_ITS_WAY = ("", "ContainerCreating", "PodInitializing")
+_HERE = "PodReadyToStartContainers"
 
 
 def watch(kind: str) -> Watch:
@@ -29,40 +42,152 @@ def watch(kind: str) -> Watch:
     return Watch(kinds.POD, keys)
 
 
+def watches(resource: kinds.Resource) -> tuple[Watch, ...]:
+    """What every controller with pods watches beside its objects."""
+    return watch(resource.kind), watch_events(resource)
+
+
+def watch_events(resource: kinds.Resource) -> Watch:
+    """An Event that warns of a pod, a workload or a claim wakes the object of this kind that they belong to."""
+    known = {one.kind: one for one in (kinds.STATEFULSET, kinds.DAEMONSET, kinds.JOB)}
+
+    def keys(event: Object, manager: Any) -> Iterable[Key]:
+        about = event["involvedObject"]
+        namespace, name = about["namespace"], about["name"]
+        # A server that has just been started refuses connections for a while; the pod's status tells the end of it.
+        if event["message"].startswith("Startup probe"):
+            return
+        if about["kind"] == kinds.POD.kind:
+            pod = manager.cached(kinds.POD, namespace, name)
+            tags = pod["metadata"].get("labels", {}) if pod else {}
+            if tags.get(labels.OWNER_KIND) == resource.kind:
+                yield namespace, tags[labels.OWNER_NAME]
+        elif about["kind"] == kinds.PVC.kind:
+            yield from volumes.owner(resource, manager.cached(kinds.PVC, namespace, name), manager)
+        elif about["kind"] in known:
+            item = manager.cached(known[about["kind"]], namespace, name)
+            if item is not None:
+                yield from apply.owners(item, resource)
+
+    # Each repetition is a change of the Event's count and time; what it says is the same.
+    return Watch(kinds.EVENT, keys, lambda event: event["message"])
+
+
 def explain(scope: Scope[Any], selector: dict[str, str]) -> str:
     """The most telling problem among a workload's pods; empty when there is none to tell."""
     found = []
+    warnings: list[Object] | None = None
     for pod in scope.items(kinds.POD):
-        if labels.matches(pod["metadata"].get("labels", {}), selector) and "deletionTimestamp" not in pod["metadata"]:
-            rank, message = problem(pod)
-            if message:
-                found.append((rank, f"pod {pod['metadata']['name']}: {message}"))
-    return min(found)[1] if found else ""
+        if not labels.matches(pod["metadata"].get("labels", {}), selector):
+            continue
+        name = f"pod {pod['metadata']['name']}"
+        node = scope.manager.cached(kinds.NODE, None, pod.get("spec", {}).get("nodeName", ""))
+        if "deletionTimestamp" in pod["metadata"]:
+            lost = _lost(pod, node)
+            found.append((8, f"{name} has to end by {pod['metadata']['deletionTimestamp']}{lost and f': {lost}'}"))
+            continue
+        if warnings is None:
+            warnings = scope.manager.cached_items(kinds.EVENT, scope.namespace)
+        rank, message = problem(pod, warnings, node)
+        if message and (claim := _claim(scope, pod, warnings)):
+            rank, message = 1, claim
+        if message:
+            found.append((rank, f"{name}: {message}"))
+    return redaction.for_message(scope, min(found)[1]) if found else ""
 
 
-def problem(pod: Object) -> tuple[int, str]:
-    """Rank (smaller is more telling) and message."""
+def uncreated(scope: Scope[Any], workload: Object) -> str:
+    """Why a workload that lacks pods cannot make them: what its controller was told; empty when nothing is known."""
+    warnings = scope.manager.cached_items(kinds.EVENT, scope.namespace)
+    told = events.newest(warnings, workload["metadata"]["uid"], events.FAILED_CREATE)
+    return "" if told is None else redaction.for_message(scope, one_line(told["message"]))
+
+
+def problem(pod: Object, warnings: Sequence[Object] = (), node: Object | None = None) -> tuple[int, str]:
+    """Rank (smaller is more telling) and message, of a pod, the warnings of its namespace, and its node if known.
+
+    The message holds what programs said: ``redaction`` is for whoever shows it.
+    """
     status = pod.get("status", {})
     containers = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
     for container in containers:
         waiting = container.get("state", {}).get("waiting") or {}
         reason = waiting.get("reason", "")
-        if reason and reason not in ("ContainerCreating", "PodInitializing"):
+        if reason not in _ON_ITS_WAY:
             detail = _exit(container.get("lastState", {})) or waiting.get("message", "")
-            return 0, f"container {container['name']}: {reason}: {detail}"[:400]
+            return 0, _cut(f"container {container['name']}: {reason}: {detail}")
         ended = _exit(container.get("state", {}))
         if ended:
-            return 1, f"container {container['name']}: {ended}"[:400]
+            return 1, _cut(f"container {container['name']}: {ended}")
+    if status.get("phase") == "Failed" and status.get("reason"):
+        # Evicted, or refused by its kubelet: no container tells.
+        return 1, _cut(f"{status['reason']}: {status.get('message', '')}")
     for condition in status.get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return 1, f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}"[:400]
+            return 1, _cut(f"{condition.get('reason', 'Unschedulable')}: {condition.get('message', '')}")
+    if lost := _lost(pod, node):
+        return 1, lost
     if status.get("phase") in ("Pending", None):
-        creating = [c["name"] for c in containers if (c.get("state", {}).get("waiting") or {})]
-        return 3, f"starting ({', '.join(creating) or 'not scheduled yet'})"
-    not_ready = [container["name"] for container in containers if not container.get("ready")]
-    if not_ready and status.get("phase") == "Running":
-        return 2, f"container {not_ready[-1]} is not ready yet"
-    return 9, ""
+        return _starting(pod, containers, warnings)
+    return _unready(pod, containers, warnings)
+
+
+def _lost(pod: Object, node: Object | None) -> str:
+    """Says so when the pod's node does not answer: all that its status says is old."""
+    ready = conditions.find(node, conditions.READY)
+    if node is None or ready is None or ready["status"] == "True" or conditions.is_true(pod, conditions.READY):
+        return ""
+    since = ready.get("lastTransitionTime", "")
+    return _cut(f"Node {node['metadata']['name']} is not Ready since {since}: {ready.get('message', '')}")
+
+
+def _starting(pod: Object, containers: Sequence[Object], warnings: Sequence[Object]) -> tuple[int, str]:
+    creating = [one["name"] for one in containers if (one.get("state", {}).get("waiting") or {})]
+    message = f"starting ({', '.join(creating) or 'not scheduled yet'})"
+    if not conditions.is_true(pod, _HERE):
+        told = events.newest(warnings, pod["metadata"].get("uid", ""), *events.MOUNT_FAILED)
+        if told is not None:
+            return 1, _cut(f"{message}: {told['reason']}: {told['message']}")
+    return 3, message
+
+
+def _unready(pod: Object, containers: Sequence[Object], warnings: Sequence[Object]) -> tuple[int, str]:
+    not_ready = [one for one in containers if not one.get("ready") and "terminated" not in one.get("state", {})]
+    if not not_ready or pod.get("status", {}).get("phase") != "Running":
+        return 9, ""
+    container = not_ready[-1]
+    message = f"container {container['name']} is not ready yet"
+    started = (container.get("state", {}).get("running") or {}).get("startedAt", "")
+    told = events.newest(
+        (
+            one
+            for one in warnings
+            # What was said of the container before it was started anew is over.
+            if one["involvedObject"]["fieldPath"] == f"spec.containers{{{container['name']}}}"
+            and one["lastTimestamp"] >= started
+        ),
+        pod["metadata"].get("uid", ""),
+        events.UNHEALTHY,
+    )
+    # A container between two crashes runs; why it crashes is still what one wants to know.
+    for detail in (_exit(container.get("lastState", {})), told["message"] if told else ""):
+        if detail:
+            return 2, _cut(f"{message}: {detail}")
+    return 2, message
+
+
+def _claim(scope: Scope[Any], pod: Object, warnings: Sequence[Object]) -> str:
+    """What a pod that no node was found for waits for, where that is one of its volumes."""
+    if pod.get("spec", {}).get("nodeName") or pod.get("status", {}).get("containerStatuses"):
+        return ""
+    for volume in pod.get("spec", {}).get("volumes", ()):
+        if "persistentVolumeClaim" in volume:
+            name = volume["persistentVolumeClaim"]["claimName"]
+            claim = scope.manager.cached(kinds.PVC, scope.namespace, name)
+            classes = scope.manager.cached_items(kinds.STORAGECLASS, None)
+            if claim is not None and (message := volumes.problem(claim, classes, warnings)):
+                return _cut(message)
+    return ""
 
 
 def is_ready(pod: Object) -> bool:
@@ -70,18 +195,27 @@ def is_ready(pod: Object) -> bool:
     return "deletionTimestamp" not in pod["metadata"] and conditions.is_true(pod, conditions.READY)
 
 
-def without_password(text: str) -> str:
-    """The text with the passwords of its URLs hidden."""
-    return _LOGIN.sub(r"\1:***@", text)
+def one_line(text: str) -> str:
+    """The text with line breaks as spaces, of bearable length."""
+    return _cut(" ".join(text.split()))
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def _exit(state: Object) -> str:
     ended = state.get("terminated") or {}
     if not ended or ended.get("exitCode") == 0:
         return ""
-    lines = (ended.get("message") or ended.get("reason") or "").strip().splitlines()
-    # SQLAlchemy ends each error with a link, below the line that says what is wrong.
-    telling = [line for line in lines if line.strip() and "(Background on this error at" not in line]
-    # Programs quote the URL that they could not use.
-    last = without_password(telling[-1]) if telling else ""
-    return f"exit code {ended.get('exitCode')}: {last}"
+    reason = ended.get("reason") or ""
+    # That memory ran out is said nowhere else; that it was an error, the code says.
+    why = f" ({reason})" if reason not in ("", "Error", "Completed") and ended.get("message") else ""
+    return f"exit code {ended.get('exitCode')}{why}: {last_words(ended.get('message') or '') or reason}"
+
+
+def last_words(log: str) -> str:
+    """The line at the end of a log that says what went wrong: the last that speaks of an error, else the last."""
+    lines = [line.strip() for line in log.splitlines() if line.strip() and not _BESIDE.search(line)]
+    return next((line for line in reversed(lines) if _ERROR.search(line)), lines[-1] if lines else "")

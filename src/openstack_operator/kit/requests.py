@@ -24,7 +24,7 @@ def server(scope: Scope[Any], resource: Resource, name: str) -> Object:
     """The object asked. Raises ``errors.Waiting`` while there is none."""
     item = scope.get(resource, name)
     if item is None or "deletionTimestamp" in item["metadata"]:
-        raise errors.Waiting("NotFound", f"{resource.kind} {scope.namespace}/{name} does not exist")
+        raise errors.Waiting("NotFound", f"{resource.kind} {scope.namespace}/{name} does not exist", on=resource.kind)
     return item
 
 
@@ -59,7 +59,9 @@ async def ask(scope: Scope[Any], resource: Resource, server_name: str, field: st
         problem = conditions.find(item, conditions.READY)
         why = f" ({problem['message']})" if problem and problem["status"] != "True" and problem["message"] else ""
         raise errors.Waiting(
-            "NotGranted", f"{resource.kind} {scope.namespace}/{server_name} has not set up {field} {name} yet{why}"
+            "NotGranted",
+            f"{resource.kind} {scope.namespace}/{server_name} has not set up {field} {name} yet{why}",
+            on=resource.kind,
         )
 
 
@@ -93,4 +95,5 @@ async def withdraw(scope: Scope[Any], resource: Resource, server_name: str, fiel
         scope.manager.informer(resource).observe(written)
         item = written
     if any(other["name"] == name for other in item.get("status", {}).get(field, [])):
-        raise errors.Waiting("NotDropped", f"{resource.kind} {server_name} has not dropped {field} {name} yet")
+        message = f"{resource.kind} {scope.namespace}/{server_name} has not dropped {field} {name} yet"
+        raise errors.Waiting("NotDropped", message, on=resource.kind)

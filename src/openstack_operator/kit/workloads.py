@@ -29,6 +29,7 @@ STARTUP_PERIOD, STARTUP_EXEC_PERIOD, STARTUP_EXEC_DELAY = 1, 4, 2
 LOOK_FOR_A_WHILE = 'for _ in 1 2 3 4 5 6; do "$@" && exit; sleep 0.5; done; exit 1'
 READINESS_PERIOD = 10
 LIVENESS_PERIOD = 30
+ANSWER_SECONDS = 3
 
 CPU_FIRST, CPU_AWAITED, CPU_COMMON, CPU_MINOR = "100m", "50m", "25m", "10m"
 """Requests, which are also shares of CPU time where everything starts at once: first what most others wait for, last
@@ -57,6 +58,9 @@ class Container:
     """Name to field path of the downward API."""
     ports: Mapping[str, int] = dataclasses.field(default_factory=dict)
     probe: Mapping[str, Any] | None = None
+    readiness: Mapping[str, Any] | None = None
+    """Handler of the readiness probe where ``probe`` is for the start alone: a server that hangs still takes
+    connections, so somebody has to wait for an answer."""
     liveness: Mapping[str, Any] | None = None
     """Handler of the liveness probe; only for what a restart cures."""
     probe_timeout: int = 10
@@ -232,7 +236,8 @@ def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main:
             body["startupProbe"] = startup | {"initialDelaySeconds": STARTUP_EXEC_DELAY}
         else:
             body["startupProbe"] = _probe(one, one.probe, STARTUP_PERIOD, STARTUP_SECONDS // STARTUP_PERIOD)
-        body["readinessProbe"] = _probe(one, one.probe, READINESS_PERIOD, 3)
+        # What waits for an answer is patient in itself.
+        body["readinessProbe"] = _probe(one, one.readiness or one.probe, READINESS_PERIOD, 2 if one.readiness else 3)
     if main and one.liveness:
         body["livenessProbe"] = _probe(one, one.liveness, LIVENESS_PERIOD, 6)
     if one.pre_stop_seconds:
@@ -254,6 +259,16 @@ def tcp_probe(port: int) -> dict[str, Any]:
 
 def exec_probe(*command: str) -> dict[str, Any]:
     return {"exec": {"command": list(command)}}
+
+
+def greeting_probe(port: int) -> dict[str, Any]:
+    """For servers that speak first, such as MariaDB: the kernel takes connections for one that hangs, but greets
+    nobody. The shell's own means, because a client program costs several times as much."""
+    script = (
+        f"exec 3<> /dev/tcp/localhost/{port} && read -r -n 1 -t {ANSWER_SECONDS} -u 3 && exit; "
+        f"echo port {port} does not answer within {ANSWER_SECONDS} s; exit 1"
+    )
+    return exec_probe("bash", "-c", script)
 
 
 def connected_probe(port: int) -> dict[str, Any]:
@@ -397,28 +412,31 @@ def wait(scope: Scope[Any], resource: Resource, item: Object) -> None:
         if spec.get("updateStrategy", {}).get("type") == "OnDelete":
             updated = wanted
         total = wanted
+        made = status.get("currentNumberScheduled", 0)
     else:
         wanted = spec.get("replicas", 1)
         updated = status.get("updatedReplicas", 0)
         ready = status.get("availableReplicas", 0)
-        total = status.get("replicas", 0)
+        total = made = status.get("replicas", 0)
         if resource == kinds.STATEFULSET and status.get("currentRevision") == status.get("updateRevision"):
             updated = max(updated, status.get("currentReplicas", 0))
     seen = status.get("observedGeneration", 0) >= metadata["generation"]
     if seen and updated >= wanted and ready >= wanted and total <= wanted:
         return
-    failure = next(
-        (
-            condition["message"]
-            for condition in status.get("conditions", [])
-            if condition["type"] == "ReplicaFailure" and condition["status"] == "True"
-        ),
-        "",
-    )
-    why = pods.explain(scope, spec["selector"]["matchLabels"]) or failure
-    raise errors.Waiting(
-        "RollingOut", f"{name}: {min(ready, updated)} of {wanted} pods ready" + (f": {why}" if why else "")
-    )
+    why = pods.explain(scope, spec["selector"]["matchLabels"])
+    if made < wanted:
+        # Nothing that runs says why there is not more of it.
+        why = _failure(status) or pods.uncreated(scope, item) or why
+    message = f"{name}: {min(ready, updated)} of {wanted} pods ready" + (f": {why}" if why else "")
+    raise errors.Waiting("RollingOut", message, on=resource.kind)
+
+
+def _failure(status: Mapping[str, Any]) -> str:
+    """What a Deployment says of pods that it cannot make."""
+    for condition in status.get("conditions", []):
+        if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
+            return pods.one_line(condition.get("message", ""))
+    return ""
 
 
 def with_mounts(one: Container, *mounts: Mapping[str, Any]) -> Container:
@@ -468,41 +486,5 @@ async def apply_stateful_set(scope: Scope[Any], body: Object, volume: Storage | 
         spec |= {key: present["spec"][key] for key in fixed if key in present["spec"] and key in body["spec"]}
         body = {**body, "spec": spec}
     if volume is not None:
-        await _ensure_claims(scope, body, is_owned=volume.storage_retention == "Delete")
+        await storage.ensure_claims(scope, body, is_owned=volume.storage_retention == "Delete")
     return await scope.apply(kinds.STATEFULSET, body)
-
-
-async def _ensure_claims(scope: Scope[Any], stateful_set: Object, *, is_owned: bool) -> None:
-    """Makes the claims of a StatefulSet, which go with the object that asked for them, or outlive it.
-
-    The StatefulSet would make them itself, without the owner; to write it into a claim that is new collides with the
-    scheduler, which then looks at the pod again seconds later.
-    """
-    spec = stateful_set["spec"]
-    for template in spec.get("volumeClaimTemplates", []):
-        prefix = f"{template['metadata']['name']}-{stateful_set['metadata']['name']}-"
-        present = {
-            name: claim
-            for claim in scope.items(kinds.PVC)
-            if (name := claim["metadata"]["name"]).startswith(prefix) and name.removeprefix(prefix).isdigit()
-        }
-        for name in sorted({f"{prefix}{ordinal}" for ordinal in range(spec["replicas"])} | set(present)):
-            claim = present.get(name) or await _foreign_claim(scope, name)
-            # Nobody can change what a claim that exists asks for.
-            asked = (
-                {key: value for key, value in claim["spec"].items() if key in template["spec"]}
-                if claim
-                else template["spec"]
-            )
-            body = {"metadata": {"name": name, "labels": template["metadata"]["labels"]}, "spec": asked}
-            await scope.apply(kinds.PVC, body, owned=is_owned)
-
-
-async def _foreign_claim(scope: Scope[Any], name: str) -> Object | None:
-    """A claim that is not in the cache, because somebody else made it: without our labels."""
-    try:
-        return await scope.client.get(kinds.PVC, name, scope.namespace)
-    except errors.ApiError as problem:
-        if problem.status != 404:
-            raise
-    return None

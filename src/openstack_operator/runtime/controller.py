@@ -99,6 +99,8 @@ class Scope(Generic[S]):
         """Values under dotted names ("database.url") that steps find and later steps and configuration rows use."""
         self.status: dict[str, Any] = {}
         """Status fields of the kind beyond the conditions; what is not set in this pass goes away."""
+        self.waits: dict[str, str] = {}
+        """Conditions that wait, with the kind that each waits for."""
         self.followed: set[str] = set()
         """Names of Secrets that this pass has asked for."""
 

@@ -50,12 +50,13 @@ class Waiting(StepError):  # noqa: N818 - an outcome, raised to end a step; noth
     """Normal: something else must happen first, and its watch wakes us.
 
     ``retry_after`` (seconds) is only for things that no watch tells about; it is a promise to look again, not a poll
-    inside a step.
+    inside a step. ``on`` is the kind of the object that is waited for, where it is one.
     """
 
-    def __init__(self, reason: str, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, reason: str, message: str, retry_after: float | None = None, *, on: str = "") -> None:
         super().__init__(reason, message)
         self.retry_after = retry_after
+        self.on = on
 
 
 class Stalled(StepError):  # noqa: N818 - an outcome

@@ -1,15 +1,57 @@
-"""Kubernetes Events for transitions of conditions (STYLE V1). Called by ``status`` after a write; steps may record
-destructive actions through ``Scope.event``."""
+"""Kubernetes Events: ours, for transitions of conditions (STYLE V1), and what others' Events warn of.
+
+``Recorder`` is called by ``status`` after a write; steps may record destructive actions through ``Scope.event``. The
+other half is for caches: of all Events, only the few warnings that say what no status says are kept (``trimmed``).
+"""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 from openstack_operator.runtime import conditions, errors, kinds, logs
 from openstack_operator.runtime.client import Client, Object
 
 log = logs.get("events")
+
+WARNINGS = {"fieldSelector": "type=Warning"}
+"""With which the cache of Events is filled."""
+
+FAILED_CREATE = "FailedCreate"
+"""A workload cannot make its pods: a quota, a limit range, a policy."""
+PROVISIONING_FAILED = "ProvisioningFailed"
+"""A volume cannot be made."""
+UNHEALTHY = "Unhealthy"
+"""A probe failed, with what it answered."""
+MOUNT_FAILED = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox"})
+"""A pod's containers cannot be made yet."""
+
+_KEPT = MOUNT_FAILED | {FAILED_CREATE, PROVISIONING_FAILED, UNHEALTHY}
+
+# An event's message has at most 1024 characters; a probe's answer comes in at the end.
+LONGEST_WARNING = 500
+
+
+def trimmed(event: Object) -> Object | None:
+    """What a cache keeps of an Event: what it says, of what, and when last; None for those that nobody asks for."""
+    if event.get("reason") not in _KEPT:
+        return None
+    metadata, about = event["metadata"], event.get("involvedObject", {})
+    series = event.get("series") or {}
+    return {
+        "metadata": {key: metadata[key] for key in ("name", "namespace", "resourceVersion", "uid")},
+        "involvedObject": {key: about.get(key, "") for key in ("kind", "namespace", "name", "uid", "fieldPath")},
+        "reason": event["reason"],
+        "message": (event.get("message") or "")[:LONGEST_WARNING],
+        "lastTimestamp": event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime") or "",
+    }
+
+
+def newest(events: Iterable[Object], uid: str, *reasons: str) -> Object | None:
+    """The last of the (trimmed) Events about an object with one of these reasons."""
+    found = [one for one in events if one["involvedObject"]["uid"] == uid and one["reason"] in reasons]
+    return max(found, key=lambda one: str(one["lastTimestamp"]), default=None)
 
 
 class Recorder:

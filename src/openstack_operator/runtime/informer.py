@@ -43,10 +43,17 @@ class Informer:
     """The cache of one resource in one namespace (None: all of them)."""
 
     def __init__(
-        self, client: Client, resource: Resource, namespace: str | None, selectors: Mapping[str, str] | None = None
+        self,
+        client: Client,
+        resource: Resource,
+        namespace: str | None,
+        selectors: Mapping[str, str] | None = None,
+        trim: Callable[[Object], Object | None] = lambda item: item,
     ) -> None:
+        """``trim`` gives what is kept of an object; None: it is not kept at all."""
         self.resource = resource
         self.selectors = dict(selectors or {})
+        self._trim = trim
         self.synced = asyncio.Event()
         self._client, self._namespace = client, namespace
         self._store: dict[Key, Object] = {}
@@ -101,6 +108,7 @@ class Informer:
         while True:
             began = time.monotonic()
             problem: errors.OperatorError | None = None
+            how = "ended"
             try:
                 if not self._position:
                     listed_at = began
@@ -109,16 +117,19 @@ class Informer:
                 await self._watch()
             except errors.WatchSilentError as silent:
                 # The usual end on a quiet cluster.
+                how = "silent"
                 log.debug("watch ended", resource=str(self.resource), problem=str(silent))
             except errors.ApiUnreachableError as unreachable:
-                problem = unreachable
+                problem, how = unreachable, "unreachable"
             except errors.ApiError as refused:
-                problem = refused
+                problem, how = refused, "refused"
                 if refused.status not in (429, 503):
                     self._position = ""
                 # The ordinary end of an old watch: relist at once, but not twice in a row.
                 if refused.status == 410 and began - listed_at > HEALTHY_SECONDS:
+                    metrics.WATCH_RESTARTS.labels(str(self.resource), how).inc()
                     continue
+            metrics.WATCH_RESTARTS.labels(str(self.resource), how).inc()
             delay = 0.0 if time.monotonic() - began > HEALTHY_SECONDS else _grown(delay)
             if problem is not None:
                 log.warning(
@@ -164,7 +175,10 @@ class Informer:
                 else:
                     self._put(item)
 
-    def _put(self, item: Object, *, is_older_taken: bool = False) -> None:
+    def _put(self, found: Object, *, is_older_taken: bool = False) -> None:
+        item = self._trim(found)
+        if item is None:
+            return
         key = key_of(item)
         old = self._store.get(key)
         if old is not None:

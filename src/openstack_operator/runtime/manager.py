@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
-from openstack_operator.runtime import errors, events, kinds, lease, logs, server, webhook
+from openstack_operator.runtime import errors, events, kinds, lease, logs, metrics, server, webhook
 from openstack_operator.runtime.client import Client, Object
 from openstack_operator.runtime.controller import Controller
 from openstack_operator.runtime.informer import Informer, Key, key_of
@@ -98,13 +98,13 @@ class Manager:
         if resource not in self._informers:
             if self.started.is_set():
                 raise RuntimeError(f"{resource.kind} is read but no controller declares it (owns, watches, reads)")
+            namespace = self.namespace if resource.namespaced else None
             selector = self._selectors(resource)
-            self._informers[resource] = Informer(
-                self.client,
-                resource,
-                self.namespace if resource.namespaced else None,
-                {"labelSelector": selector} if selector else None,
-            )
+            if resource == kinds.EVENT:
+                made = Informer(self.client, resource, namespace, events.WARNINGS, events.trimmed)
+            else:
+                made = Informer(self.client, resource, namespace, {"labelSelector": selector} if selector else None)
+            self._informers[resource] = made
         return self._informers[resource]
 
     def cached(self, resource: kinds.Resource, namespace: str | None, name: str) -> Object | None:
@@ -214,6 +214,8 @@ class Manager:
             # A warm cache may lag behind what the replica before us wrote last: a password of its would be made anew.
             if election.is_contended and not await self._reached(self._start_caches_over(caching)):
                 return
+        # Without an election nobody else can be at work.
+        metrics.LEADER.set(1)
         if self.webhook is not None:
             self._spawn(self.webhook.watch_configuration())
             self._spawn(self.webhook.lead())

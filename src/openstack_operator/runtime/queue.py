@@ -56,6 +56,11 @@ class Queue(Generic[K]):
         """How many keys workers hold."""
         return len(self._busy)
 
+    @property
+    def delayed(self) -> int:
+        """How many additions are to come later."""
+        return len(self._timers)
+
     def soon(self, seconds: float) -> int:
         """How many delayed additions are due within so many seconds."""
         limit = asyncio.get_running_loop().time() + seconds

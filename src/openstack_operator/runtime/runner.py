@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import pydantic
 
-from openstack_operator.runtime import admission, apply, conditions, errors, kinds, logs, metrics, status
+from openstack_operator.runtime import admission, apply, conditions, errors, kinds, logs, metrics, status, waits
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.conditions import Outcome
 from openstack_operator.runtime.controller import Controller, S, Scope, Step, Watch
@@ -52,6 +52,9 @@ class Runner(Generic[S]):
         self.children = apply.Children(resource, manager)
         self._resource = resource
         self._status = status.Writer(resource, manager)
+        self._waits = waits.Waits(resource.kind)
+        metrics.QUEUE_DEPTH.labels(resource.kind).set_function(lambda: len(self.queue))
+        metrics.RETRIES_PENDING.labels(resource.kind).set_function(lambda: self.queue.delayed)
         self._log = logs.get("controller")
         self._finalizer = f"{manager.domain}/{resource.kind.lower()}"
         # uid of each object that was worked on, to clean up after it.
@@ -119,7 +122,6 @@ class Runner(Generic[S]):
         kind = self._resource.kind
         while True:
             key = await self.queue.get()
-            metrics.QUEUE_DEPTH.labels(kind).set(len(self.queue))
             started = time.perf_counter()
             try:
                 result = await self.reconcile(key)
@@ -163,6 +165,7 @@ class Runner(Generic[S]):
         self.manager.unfollow(self.enqueue, key)
         if uid := self._known.pop(key, None):
             self._status.forget(key, uid)
+            self._waits.forget(uid)
 
     async def _visit(self, item: Object, log: logs.Logger) -> Retry:
         metadata = item["metadata"]
@@ -185,6 +188,7 @@ class Runner(Generic[S]):
             item = marked
         scope = Scope(self, item, spec, log)
         outcomes, retry = await self._run_steps(scope)
+        self._waits.observe(scope.uid, scope.waits)
         advice = {step.condition for step in self.controller.steps if step.advises}
         ready = conditions.summary([entry for entry in outcomes if entry[0] not in advice])
         await self._tell(item, outcomes, ready, scope.status)
@@ -193,6 +197,7 @@ class Runner(Generic[S]):
         return retry
 
     async def _refuse(self, item: Object, problem: pydantic.ValidationError) -> None:
+        self._waits.observe(item["metadata"]["uid"], {})
         message = "; ".join(str(one) for one in admission.problems(problem))
         outcome = Outcome("False", conditions.REASON_INVALID_SPEC, message, stalled=True)
         await self._tell(item, self._blocked("waits for a valid spec"), outcome, {})
@@ -229,6 +234,7 @@ class Runner(Generic[S]):
         try:
             found = await step.run(scope)
         except errors.Waiting as waiting:
+            scope.waits[step.condition] = waiting.on or waits.OTHER
             return Outcome(unmet, waiting.reason, waiting.message), waiting.retry_after
         except errors.Stalled as stalled:
             return Outcome("False", stalled.reason, stalled.message, stalled=True), None

@@ -31,7 +31,6 @@ class Writer:
         self._written: dict[str, tuple[str, str]] = {}
         # When the status of an object was written last, in seconds of the monotonic clock, by uid.
         self._at: dict[str, float] = {}
-        self._types: dict[Key, set[str]] = {}
 
     async def write(
         self, item: Object, outcomes: list[tuple[str, Outcome]], ready: Outcome, fields: dict[str, Any]
@@ -45,7 +44,8 @@ class Writer:
         present = item.get("status", {})
         previous = present.get("conditions", [])
         found = conditions.build(outcomes, ready, metadata["generation"], previous)
-        self._measure(metadata, found)
+        states = {condition["type"]: condition["status"] == "True" for condition in found}
+        metrics.CONDITIONS.show(self._resource.kind, (metadata["namespace"], metadata["name"]), states)
         status = drift.without_nulls({**fields, "observedGeneration": metadata["generation"], "conditions": found})
         fingerprint = drift.digest(status)
         if status == present or self._written.get(metadata["uid"]) == (fingerprint, metadata["resourceVersion"]):
@@ -75,15 +75,7 @@ class Writer:
         """The object is gone."""
         self._written.pop(uid, None)
         self._at.pop(uid, None)
-        for name in self._types.pop(key, set()):
-            metrics.CONDITION.remove(self._resource.kind, key[0], key[1], name)
-
-    def _measure(self, metadata: Object, found: list[dict[str, Any]]) -> None:
-        key = (metadata["namespace"], metadata["name"])
-        for condition in found:
-            gauge = metrics.CONDITION.labels(self._resource.kind, *key, condition["type"])
-            gauge.set(condition["status"] == "True")
-        self._types[key] = {condition["type"] for condition in found}
+        metrics.CONDITIONS.show(self._resource.kind, key, {})
 
 
 def _without_messages(status: dict[str, Any]) -> dict[str, Any]:

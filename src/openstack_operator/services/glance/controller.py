@@ -93,7 +93,7 @@ CONTROLLER = Controller(
         built_in.JOB,
     ),
     watches=(
-        pods.watch(kinds.GLANCE.kind),
+        *pods.watches(kinds.GLANCE),
         watches.nodes(kinds.GLANCE),
         storage.watch(kinds.GLANCE),
         storage.watch_claims(kinds.GLANCE),

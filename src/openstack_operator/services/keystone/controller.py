@@ -138,7 +138,7 @@ CONTROLLER = Controller(
         built_in.ROLEBINDING,
     ),
     watches=(
-        pods.watch(kinds.KEYSTONE.kind),
+        *pods.watches(kinds.KEYSTONE),
         watches.nodes(kinds.KEYSTONE),
         watches.referenced(kinds.MARIADB, kinds.KEYSTONE, "databaseRef"),
         watches.referenced(kinds.MEMCACHED, kinds.KEYSTONE, "memcachedRef"),

@@ -17,7 +17,7 @@ def session(host: str, password: str) -> Iterator[Cursor]:
     """A cursor as root. Raises ``errors.Unavailable`` when the server cannot be used, never with a password in it."""
     try:
         connection = pymysql.connect(
-            host=host, port=PORT, user="root", password=password, connect_timeout=5, read_timeout=30, autocommit=True
+            host=host, port=PORT, user="root", password=password, connect_timeout=5, read_timeout=15, autocommit=True
         )
     except (pymysql.MySQLError, OSError) as problem:
         raise errors.Unavailable("DatabaseUnreachable", f"MariaDB {host}:{PORT}: {_plain(problem)}") from None

@@ -26,5 +26,5 @@ CONTROLLER = Controller(
     kind=KIND,
     steps=(Step("DeploymentReady", ensure_servers),),
     owns=(built_in.SERVICE, built_in.STATEFULSET, built_in.PDB),
-    watches=(pods.watch(kinds.MEMCACHED.kind),),
+    watches=(*pods.watches(kinds.MEMCACHED),),
 )

@@ -58,7 +58,8 @@ async def observe_ovn(scope: Scope[NeutronSpec]) -> None:
     name = scope.spec.ovn_ref.name
     status = requests.server(scope, kinds.OVN_NETWORK, name).get("status", {})
     if not status.get("nbConnection") or not status.get("sbConnection"):
-        raise errors.Waiting("NoAddress", f"OVNNetwork {scope.namespace}/{name} has not published its addresses yet")
+        message = f"OVNNetwork {scope.namespace}/{name} has not published its addresses yet"
+        raise errors.Waiting("NoAddress", message, on=kinds.OVN_NETWORK.kind)
     scope.facts["ovn.nb"], scope.facts["ovn.sb"] = status["nbConnection"], status["sbConnection"]
 
 
@@ -77,7 +78,7 @@ async def ensure_config(scope: Scope[NeutronSpec]) -> None:
         ("messaging.url", kinds.RABBITMQ, scope.spec.messaging_ref),
     ):
         if fact not in scope.facts:
-            raise errors.Waiting("NoURL", f"{kind.kind} {scope.namespace}/{ref.name} is not known yet")
+            raise errors.Waiting("NoURL", f"{kind.kind} {scope.namespace}/{ref.name} is not known yet", on=kind.kind)
     custom = levels.custom(scope)
     release = releases.load(scope.spec.openstack_release)
     scope.facts["sources"] = await config.ensure(
@@ -167,7 +168,7 @@ CONTROLLER = Controller(
         built_in.JOB,
     ),
     watches=(
-        pods.watch(kinds.NEUTRON.kind),
+        *pods.watches(kinds.NEUTRON),
         watches.nodes(kinds.NEUTRON),
         watches.referenced(kinds.KEYSTONE, kinds.NEUTRON, "keystoneRef"),
         watches.referenced(kinds.MARIADB, kinds.NEUTRON, "databaseRef"),

@@ -39,6 +39,8 @@ def require_ready(scope: Scope[Any], resource: Resource, item: Object) -> None:
     ready = conditions.find(item, conditions.READY)
     if ready is None or ready["status"] == "True":
         # No status yet, or one of an older spec.
-        raise errors.Waiting("Starting", f"{where} has not been looked at yet")
-    outcome = errors.Stalled if conditions.is_true(item, conditions.STALLED) else errors.Waiting
-    raise outcome(ready["reason"], f"{where}: {ready['message']}")
+        raise errors.Waiting("Starting", f"{where} has not been looked at yet", on=resource.kind)
+    message = f"{where}: {ready['message']}"
+    if conditions.is_true(item, conditions.STALLED):
+        raise errors.Stalled(ready["reason"], message)
+    raise errors.Waiting(ready["reason"], message, on=resource.kind)

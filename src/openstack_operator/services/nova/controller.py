@@ -342,7 +342,7 @@ CONTROLLER = Controller(
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.JOB, *PARTS),
     watches=(
-        pods.watch(kinds.NOVA.kind),
+        *pods.watches(kinds.NOVA),
         # Each cell may have its own, and leaves there something to remove when it is no longer in the spec.
         watches.every(kinds.MARIADB, kinds.NOVA),
         watches.every(kinds.RABBITMQ, kinds.NOVA),

@@ -29,7 +29,8 @@ async def ensure_endpoints(scope: Scope[OVNNetworkSpec]) -> None:
             address = service["spec"].get("clusterIP")
             if not address:
                 name = service["metadata"]["name"]
-                raise errors.Waiting("NoAddress", f"Service {scope.namespace}/{name} has no address yet")
+                message = f"Service {scope.namespace}/{name} has no address yet"
+                raise errors.Waiting("NoAddress", message, on=built_in.SERVICE.kind)
             addresses.append(address)
         scope.facts[f"{which}.addresses"] = addresses
         scope.facts[which] = config.connection(addresses, config.CLIENT_PORTS[which])
@@ -123,6 +124,7 @@ async def observe_chassis(scope: Scope[OVNNetworkSpec]) -> str | None:
             "NotRegistered",
             f"node {missing[0]} ({len(missing)} of {len(nodes)}) has not registered in the Southbound database yet",
             retry_after=REGISTRATION_SECONDS,
+            on=built_in.NODE.kind,
         )
     verified.note(scope, "chassis", known)
     return None
@@ -182,7 +184,7 @@ CONTROLLER = Controller(
         built_in.PDB,
     ),
     watches=(
-        pods.watch(kinds.OVN_NETWORK.kind),
+        *pods.watches(kinds.OVN_NETWORK),
         storage.watch(kinds.OVN_NETWORK),
         storage.watch_claims(kinds.OVN_NETWORK),
         # Labels decide which of them are gateways.

@@ -65,7 +65,7 @@ CONTROLLER = Controller(
         built_in.JOB,
     ),
     watches=(
-        pods.watch(kinds.PLACEMENT.kind),
+        *pods.watches(kinds.PLACEMENT),
         watches.nodes(kinds.PLACEMENT),
         watches.referenced(kinds.KEYSTONE, kinds.PLACEMENT, "keystoneRef"),
         watches.referenced(kinds.MARIADB, kinds.PLACEMENT, "databaseRef"),

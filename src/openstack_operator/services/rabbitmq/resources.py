@@ -25,7 +25,9 @@ def pod(instance: str, namespace: str, spec: RabbitMQSpec, sources: config.Sourc
             ports=PORTS,
             # The management port opens after the definitions were imported, the AMQP port last of all.
             probe=workloads.tcp_probe(AMQP_PORT),
-            liveness=workloads.tcp_probe(AMQP_PORT),
+            # AMQP's server does not speak first; both ports are of one process. The page of the login needs none.
+            readiness=workloads.http_probe("/", MANAGEMENT_PORT),
+            liveness=workloads.http_probe("/", MANAGEMENT_PORT),
             cpu="50m",
             memory="256Mi",
             mounts=({"name": "data", "mountPath": DATA},),

@@ -45,5 +45,5 @@ CONTROLLER = Controller(
         Step("DeploymentReady", API.ensure_deployment, needs=("ConfigReady",)),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.DEPLOYMENT, built_in.PDB),
-    watches=(pods.watch(kinds.NOVA_API.kind), connections.watch(kinds.NOVA_API), watches.nodes(kinds.NOVA_API)),
+    watches=(*pods.watches(kinds.NOVA_API), connections.watch(kinds.NOVA_API), watches.nodes(kinds.NOVA_API)),
 )

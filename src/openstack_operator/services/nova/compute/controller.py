@@ -103,7 +103,8 @@ async def observe_dependencies(scope: Scope[NovaComputeSpec]) -> None:
         found = conditions.find(scope.get(resource, ref.name), condition)
         if found is None or found["status"] != "True":
             why = found["message"] if found else "no status yet"
-            raise errors.Waiting("DependencyNotReady", f"{resource.kind} {ref.name} is not {condition}: {why}")
+            message = f"{resource.kind} {scope.namespace}/{ref.name} is not {condition}: {why}"
+            raise errors.Waiting("DependencyNotReady", message, on=resource.kind)
 
 
 async def ensure_compute(scope: Scope[NovaComputeSpec]) -> str | None:
@@ -234,7 +235,7 @@ CONTROLLER = Controller(
     rules=rereading.RULES,
     finalize=finalize,
     watches=(
-        pods.watch(kinds.NOVA_COMPUTE.kind),
+        *pods.watches(kinds.NOVA_COMPUTE),
         watches.nodes(kinds.NOVA_COMPUTE),
         Watch(kinds.NOVA_COMPUTE, _rivals),
         connections.watch(kinds.NOVA_COMPUTE),

@@ -41,5 +41,5 @@ CONTROLLER = Controller(
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DEPLOYMENT, built_in.PDB),
     rules=rereading.RULES,
-    watches=(pods.watch(kinds.NOVA_CONDUCTOR.kind), connections.watch(kinds.NOVA_CONDUCTOR)),
+    watches=(*pods.watches(kinds.NOVA_CONDUCTOR), connections.watch(kinds.NOVA_CONDUCTOR)),
 )

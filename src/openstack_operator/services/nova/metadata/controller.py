@@ -57,5 +57,5 @@ CONTROLLER = Controller(
         Step("DeploymentReady", ensure_deployment, needs=("ConfigReady",)),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.DEPLOYMENT, built_in.PDB),
-    watches=(pods.watch(kinds.NOVA_METADATA.kind), connections.watch(kinds.NOVA_METADATA)),
+    watches=(*pods.watches(kinds.NOVA_METADATA), connections.watch(kinds.NOVA_METADATA)),
 )

@@ -42,7 +42,7 @@ CONTROLLER = Controller(
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.DEPLOYMENT, built_in.PDB),
     watches=(
-        pods.watch(kinds.NOVA_NOVNCPROXY.kind),
+        *pods.watches(kinds.NOVA_NOVNCPROXY),
         connections.watch(kinds.NOVA_NOVNCPROXY),
         watches.nodes(kinds.NOVA_NOVNCPROXY),
     ),

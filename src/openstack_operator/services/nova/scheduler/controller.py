@@ -39,5 +39,5 @@ CONTROLLER = Controller(
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DEPLOYMENT, built_in.PDB),
     rules=rereading.RULES,
-    watches=(pods.watch(kinds.NOVA_SCHEDULER.kind), connections.watch(kinds.NOVA_SCHEDULER)),
+    watches=(*pods.watches(kinds.NOVA_SCHEDULER), connections.watch(kinds.NOVA_SCHEDULER)),
 )

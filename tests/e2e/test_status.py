@@ -1,0 +1,157 @@
+"""What the status of a real cloud goes through, recorded by watches: from nothing to Ready, in a rollout, and while
+its database hangs. On a small cloud of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import os
+import signal
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import clouds
+import pytest
+from clusters import Cluster, Object, condition
+
+import recording
+from openstack_operator.kit import kinds
+from openstack_operator.runtime import client
+
+KINDS = (kinds.CONTROL_PLANE, kinds.MARIADB, kinds.RABBITMQ, kinds.MEMCACHED, kinds.KEYSTONE)
+HANGING_SECONDS = 90
+
+
+class Recorder:
+    """Records the namespace of a cloud in a thread."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self._cluster, self._namespace = cluster, namespace
+        self._begun, self._over = threading.Event(), threading.Event()
+        self.seen: Any = None
+        self.events: collections.Counter[recording.Place] = collections.Counter()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        thread = threading.Thread(target=lambda: asyncio.run(self._record()))
+        thread.start()
+        try:
+            assert self._begun.wait(60)
+            yield
+        finally:
+            self._over.set()
+            thread.join()
+
+    async def _record(self) -> None:
+        async with client.Client(client.Config.from_kubeconfig(self._cluster.kubeconfig), "e2e") as api:
+            self.seen = recording.Recording(api, self._namespace, KINDS)
+            async with self.seen.running():
+                self._begun.set()
+                await asyncio.to_thread(self._over.wait)
+            self.events = await recording.told(api, self._namespace, KINDS)
+
+
+@pytest.fixture(scope="module")
+def rollout(cluster: Cluster) -> Iterator[tuple[clouds.Cloud, Recorder]]:
+    """A cloud that has just got Ready, and what was seen of it until then."""
+    name = f"e2e-{uuid.uuid4().hex[:12]}"
+    namespace, control_plane = clouds.small(cluster, name)
+    cluster.apply(namespace)
+    cloud, recorder = clouds.Cloud(cluster, name, "small"), Recorder(cluster, name)
+    with recorder.running():
+        cluster.apply(control_plane)
+        cloud.until_ready()
+    yield cloud, recorder
+    clouds.remove_namespace(cluster, name, wait=False)
+
+
+def moved(recorder: Recorder) -> dict[recording.Place, list[str]]:
+    """The conditions that did not stay as they were."""
+    return {place: states for place, states in recorder.seen.states.items() if len(states) > 1}
+
+
+def test_a_cloud_that_comes_up_goes_forward_only_and_tells_each_step_once(
+    rollout: tuple[clouds.Cloud, Recorder],
+) -> None:
+    _, recorder = rollout
+    assert {kind for kind, _, _ in recorder.seen.states} == {one.kind for one in KINDS}
+    assert recorder.seen.flaps() == {}
+    assert recorder.seen.unfinished() == []
+    steps = collections.Counter(place for place in recorder.seen.states if place[2] not in ("Reconciling", "Stalled"))
+    assert recorder.events == steps
+
+
+def test_in_a_rollout_what_rolls_goes_down_and_up_once_and_nothing_else_moves(
+    rollout: tuple[clouds.Cloud, Recorder],
+) -> None:
+    cloud, _ = rollout
+    recorder = Recorder(cloud.cluster, cloud.namespace)
+    with recorder.running():
+        cloud.set(keystone={"customServiceConfig": "[token]\nallow_expired_window = 4242\n"})
+        cloud.cluster.until_ready("keystones", "keystone", cloud.namespace, clouds.READY_SECONDS)
+        cloud.until_settled()
+    up, down = ["True", "False", "True"], ["False", "True", "False"]
+    may_move = {
+        ("Keystone", "keystone", "Ready"): up,
+        ("Keystone", "keystone", "DeploymentReady"): up,
+        ("Keystone", "keystone", "BootstrapReady"): up,
+        ("Keystone", "keystone", "Reconciling"): down,
+        ("OpenStackControlPlane", "small", "Ready"): up,
+        ("OpenStackControlPlane", "small", "KeystoneReady"): up,
+        ("OpenStackControlPlane", "small", "Reconciling"): down,
+    }
+    found = {
+        # What needs a condition that is not True is Unknown meanwhile.
+        place: ["False" if one == "Unknown" else one for one in states]
+        for place, states in moved(recorder).items()
+    }
+    assert ("Keystone", "keystone", "DeploymentReady") in found
+    wrong = {
+        place: states
+        for place, states in found.items()
+        if states != may_move.get(place, up if place[0] == "Keystone" else None)
+    }
+    assert wrong == {}
+
+
+def _pid(pod: Object, program: str) -> int:
+    """The process of a pod on this machine."""
+    uid = pod["metadata"]["uid"]
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if process.name.isdigit() and (process / "comm").read_text().strip() == program:
+                groups = (process / "cgroup").read_text()
+                if uid in groups or uid.replace("-", "_") in groups:
+                    return int(process.name)
+    raise AssertionError(f"no {program} of pod {pod['metadata']['name']}")
+
+
+def test_a_database_that_hangs_is_named_by_the_cloud_and_nothing_else_is_blamed(
+    rollout: tuple[clouds.Cloud, Recorder],
+) -> None:
+    cloud, _ = rollout
+    cloud.until_ready()
+    server = _pid(cloud.cluster.get("pods", "mariadb-0", cloud.namespace), "mariadbd")
+    recorder = Recorder(cloud.cluster, cloud.namespace)
+    with recorder.running():
+        os.kill(server, signal.SIGSTOP)
+        try:
+            item = cloud.cluster.until(
+                clouds.CONTROL_PLANE, cloud.name, cloud.namespace,
+                lambda found: "does not answer" in condition(found, "Ready")["message"],
+                "Ready names what hangs", HANGING_SECONDS,
+            )  # fmt: skip
+        finally:
+            os.kill(server, signal.SIGCONT)
+        cloud.until_ready()
+    message = condition(item, "Ready")["message"]
+    assert message.startswith(f"MariaDBReady: MariaDB {cloud.namespace}/mariadb: DeploymentReady: ")
+    assert "pod mariadb-0: container mariadb is not ready yet: Readiness probe failed: port 3306" in message
+    assert {place[0] for place in moved(recorder)} == {"MariaDB", "OpenStackControlPlane"}
+    assert {name for kind, _, name in moved(recorder) if kind == "OpenStackControlPlane"} == {
+        "Ready", "MariaDBReady", "Reconciling",
+    }  # fmt: skip
