@@ -146,6 +146,41 @@ async def test_a_storage_class_that_does_not_exist_stalls_before_anything_is_mad
     assert claim["spec"]["storageClassName"] == "slow"
 
 
+async def test_a_claim_that_no_volume_came_for_is_made_again_of_another_class(world: Any) -> None:
+    """The class existed, and nobody served it; the class alone is corrected."""
+    async with world.operator("mariadb") as operator:
+        await world.create(ours.MARIADB, "db", {"storageClass": "slow"})
+        await world.until_ready(ours.MARIADB, "db")
+        before = await world.get(kinds.PVC, "data-db-0")
+        for name in ("fast", None):
+            await world.patch(ours.MARIADB, "db", {"spec": {"storageClass": name}})
+
+            def is_another(claim: Any, name: str = name or "standard") -> bool:
+                return claim is not None and claim["spec"]["storageClassName"] == name
+
+            await world.until(kinds.PVC, is_another, "data-db-0")
+            item = await world.until_ready(ours.MARIADB, "db")
+            claim = await world.get(kinds.PVC, "data-db-0")
+            assert [one["uid"] for one in claim["metadata"]["ownerReferences"]] == [item["metadata"]["uid"]]
+            assert claim["metadata"]["uid"] != before["metadata"]["uid"]
+            (template,) = (await world.get(kinds.STATEFULSET, "db"))["spec"]["volumeClaimTemplates"]
+            assert template["spec"].get("storageClassName") == name
+        await operator.settle()
+
+
+async def test_a_claim_that_has_a_volume_keeps_its_class(world: Any) -> None:
+    async with world.operator("mariadb") as operator:
+        await world.create(ours.MARIADB, "db", {"storageClass": "slow"})
+        await world.until_ready(ours.MARIADB, "db")
+        await world.patch(kinds.PVC, "data-db-0", {"spec": {"volumeName": "some-volume"}})
+        before = (await world.get(kinds.PVC, "data-db-0"))["metadata"]["uid"]
+        await world.patch(ours.MARIADB, "db", {"spec": {"storageClass": "fast"}})
+        await world.until_ready(ours.MARIADB, "db")
+        await operator.settle()
+        claim = await world.get(kinds.PVC, "data-db-0")
+        assert (claim["metadata"]["uid"], claim["spec"]["storageClassName"]) == (before, "slow")
+
+
 async def test_entries_that_others_add_to_a_selector_or_to_configuration_are_taken_out(world: Any) -> None:
     async with world.operator("mariadb"):
         await world.create(ours.MARIADB, "db", {})

@@ -11,7 +11,7 @@ from typing import Any
 
 from openstack_operator.kit import volumes
 from openstack_operator.kit.types import Storage
-from openstack_operator.runtime import errors, kinds
+from openstack_operator.runtime import apply, errors, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope, Watch
 from openstack_operator.runtime.informer import Key
@@ -33,6 +33,62 @@ def check(scope: Scope[Any], storage: Storage, field: str = "spec.storageClass")
         raise errors.Stalled(
             "StorageClassMissing", f"{field} is not set and the cluster has no default StorageClass; {there}"
         )
+
+
+async def replace_claims(scope: Scope[Any], volume: Storage, wanted: Object, present: Object | None) -> None:
+    """Takes away a StatefulSet with its claims where another class is wanted now and none of them has a volume: nothing
+    is in them, and Kubernetes lets nobody change what they ask for.
+
+    ``present`` is the StatefulSet that there is, or None. Raises ``errors.Waiting`` until they are gone, and
+    ``errors.Stalled`` as ``check``.
+    """
+    for template in wanted["spec"].get("volumeClaimTemplates", []):
+        claims = _claims(scope, _prefix(wanted, template)).values()
+        if not claims or any(claim["spec"].get("volumeName") for claim in claims):
+            continue
+        name = template["spec"].get("storageClassName")
+        # Of a StatefulSet that is gone already, by a pass that did not come to its claims, they tell what was asked.
+        left = [one for one in claims if "deletionTimestamp" in one["metadata"] or _is_of_another(scope, one, name)]
+        if present is not None:
+            if name == _class(present, template["metadata"]["name"]):
+                continue
+            check(scope, volume)
+            left = list(claims)
+            await scope.delete(kinds.STATEFULSET, present["metadata"]["name"])
+        if left:
+            names = ", ".join(sorted(f"{scope.namespace}/{one['metadata']['name']}" for one in left))
+            for claim in left:
+                await scope.delete(kinds.PVC, claim["metadata"]["name"])
+            raise errors.Waiting(
+                "ClaimsReplaced", f"PersistentVolumeClaim {names}: has no volume, and is made again of another class"
+            )
+
+
+def _prefix(stateful_set: Object, template: Object) -> str:
+    return f"{template['metadata']['name']}-{stateful_set['metadata']['name']}-"
+
+
+def _claims(scope: Scope[Any], prefix: str) -> dict[str, Object]:
+    """The claims of a template of a StatefulSet, by name."""
+    return {
+        name: claim
+        for claim in scope.items(kinds.PVC)
+        if (name := claim["metadata"]["name"]).startswith(prefix) and name.removeprefix(prefix).isdigit()
+    }
+
+
+def _class(stateful_set: Object, name: str) -> str | None:
+    """The class that a template of a StatefulSet names."""
+    templates = stateful_set["spec"].get("volumeClaimTemplates", [])
+    found = next((one for one in templates if one["metadata"]["name"] == name), None)
+    return found["spec"].get("storageClassName") if found else None
+
+
+def _is_of_another(scope: Scope[Any], claim: Object, name: str | None) -> bool:
+    """Whether a claim of ours asks for another class than the named one."""
+    return (
+        name is not None and claim["spec"].get("storageClassName") != name and apply.controller_uid(claim) == scope.uid
+    )
 
 
 def watch(resource: Resource) -> Watch:
@@ -72,13 +128,9 @@ async def ensure_claims(scope: Scope[Any], stateful_set: Object, storage: Storag
     """
     spec = stateful_set["spec"]
     for template in spec.get("volumeClaimTemplates", []):
-        prefix = f"{template['metadata']['name']}-{stateful_set['metadata']['name']}-"
-        present = {
-            name
-            for item in scope.items(kinds.PVC)
-            if (name := item["metadata"]["name"]).startswith(prefix) and name.removeprefix(prefix).isdigit()
-        }
-        for name in sorted({f"{prefix}{ordinal}" for ordinal in range(spec["replicas"])} | present):
+        prefix = _prefix(stateful_set, template)
+        present = _claims(scope, prefix)
+        for name in sorted({f"{prefix}{ordinal}" for ordinal in range(spec["replicas"])} | set(present)):
             await _apply(scope, name, template["metadata"]["labels"], template["spec"], storage)
 
 

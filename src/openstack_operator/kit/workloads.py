@@ -476,9 +476,12 @@ async def ensure_deployment(scope: Scope[Any], pod: Pod, name: str, replicas: in
 async def apply_stateful_set(scope: Scope[Any], body: Object, volume: Storage | None = None) -> Object:
     """Applies a StatefulSet; what Kubernetes does not let change in one that exists (claims, Service) stays.
 
-    Raises ``errors.Stalled`` when a new one's ``volume`` needs a storage class that does not exist.
+    Raises ``errors.Stalled`` when a new one's ``volume`` needs a storage class that does not exist, and
+    ``errors.Waiting`` while claims without a volume are replaced by such of another class.
     """
     present = scope.get(kinds.STATEFULSET, body["metadata"]["name"])
+    if volume is not None:
+        await storage.replace_claims(scope, volume, body, present)
     if present is None and volume is not None:
         storage.check(scope, volume)
     if present is not None:
