@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 import yaml
@@ -45,10 +45,10 @@ class Count:
 class Clients:
     """One client for each API. ``counts`` grow while they run."""
 
-    def __init__(self, target: cloud.Cloud, rate: float) -> None:
+    def __init__(self, urls: Mapping[str, str], auth: Mapping[str, str], rate: float) -> None:
+        """``urls`` by service, ``auth`` as in clouds.yaml, and how many requests a second each client sends."""
         self.counts: dict[str, Count] = collections.defaultdict(Count)
-        self._urls = cloud.endpoints(target)
-        auth = yaml.safe_load(target.clouds_yaml.read_text())["clouds"]["openstack"]["auth"]
+        self._urls = urls
         user = {
             "name": auth["username"],
             "password": auth["password"],
@@ -59,6 +59,12 @@ class Clients:
         self._pause = 1 / rate
         self._token = ""
         self._requests: set[asyncio.Task[Any]] = set()
+
+    @classmethod
+    def of(cls, target: cloud.Cloud, rate: float) -> Self:
+        """Those of a cloud, at its public endpoints."""
+        auth = yaml.safe_load(target.clouds_yaml.read_text())["clouds"]["openstack"]["auth"]
+        return cls(cloud.endpoints(target), auth, rate)
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:

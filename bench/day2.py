@@ -58,7 +58,7 @@ class Bench(cells.Bench):
     async def changed(self, name: str, change: Callable[[], Awaitable[Object]]) -> Object:
         """Figures of a change under load."""
         before = await asyncio.to_thread(self.pods)
-        load = clients.Clients(self.target, self._rate)
+        load = await asyncio.to_thread(clients.Clients.of, self.target, self._rate)
         async with load.at_work():
             await asyncio.sleep(BEFORE_SECONDS)
             figures = await change()
