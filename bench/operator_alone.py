@@ -25,10 +25,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/runtime"))
 
-import toy
-
 import report
-from alone import clouds, programs, table, toys
+from alone import clouds, programs, table, toy_operator, toys
 from openstack_operator.embedded import paths
 from openstack_operator.embedded import programs as kubernetes_programs
 
@@ -40,7 +38,7 @@ def sides(names: Sequence[str]) -> list[toys.Side]:
     for name in names:
         match name:
             case table.OURS:
-                found.append(toys.Side(name, (programs.ours(cache, say), toy.__file__)))
+                found.append(toys.Side(name, (programs.ours(cache, say), toy_operator.__file__)))
             case table.KOPF:
                 # Its own requests carry its own name.
                 found.append(toys.Side(name, programs.kopf(cache, say), (toys.AGENT, "kopf/")))

@@ -74,7 +74,7 @@ class Process:
                 return round(int(value.split()[0]) * 1024 / 1e6, 1)
         raise RuntimeError(f"no {field}")
 
-    async def quiet(self, position: Callable[[], int], limit: float = 300) -> None:
+    async def quiet(self, position: Callable[[], int], limit: float = 900) -> None:
         """Returns when it has nothing left to do: hardly any CPU time for a while. ``position`` (of the audit log) only
         tells that the cluster is quiet as well."""
         deadline = time.monotonic() + limit

@@ -184,3 +184,20 @@ async def test_a_list_longer_than_a_page_is_complete(world: Any, monkeypatch: An
         await config_map(world, f"m{number}", k="1")
     async with caching(world) as cache:
         assert len(cache) == 7
+
+
+async def test_items_of_a_namespace_are_those_that_are_there_now(world: Any) -> None:
+    other = f"{world.namespace}-other"
+    await world.api.create(kinds.NAMESPACE, {"metadata": {"name": other}})
+    cache = informer.Informer(world.api, kinds.CONFIGMAP, None)
+    for namespace, name in ((world.namespace, "a"), (other, "b"), (other, "c")):
+        await world.api.create(kinds.CONFIGMAP, {"metadata": {"namespace": namespace, "name": name}})
+
+    def names(namespace: str) -> list[str]:
+        return [item["metadata"]["name"] for item in cache.items(namespace)]
+
+    await cache.fill()
+    assert (names(world.namespace), names(other), names("nowhere")) == (["a"], ["b", "c"], [])
+    cache.forget((world.namespace, "a"))
+    cache.forget((other, "b"))
+    assert (names(world.namespace), names(other)) == ([], ["c"])

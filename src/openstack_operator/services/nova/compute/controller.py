@@ -27,11 +27,11 @@ async def observe_nodes(scope: Scope[NovaComputeSpec]) -> str | None:
     """No node with the labels serves another NovaCompute: of two that want a node the older one has it."""
     if scope.spec.driver != "Libvirt":
         return f"spec.driver is {scope.spec.driver}"
-    mine = (scope.object["metadata"]["creationTimestamp"], scope.uid)
+    mine = _age(scope.object)
     nodes = [node["metadata"] for node in scope.manager.informer(built_in.NODE).items()]
     for other in scope.manager.informer(kinds.NOVA_COMPUTE).items():
         head, spec = other["metadata"], other["spec"]
-        if spec.get("driver") != "Libvirt" or (head["creationTimestamp"], head["uid"]) >= mine:
+        if spec.get("driver") != "Libvirt" or _age(other) >= mine:
             continue
         for node in nodes:
             found = node.get("labels", {})
@@ -136,12 +136,20 @@ async def ensure_compute(scope: Scope[NovaComputeSpec]) -> str | None:
 
 
 def _rivals(item: Object, manager: Manager) -> Iterable[Key]:
-    """Those that wait for a node; all where the labels that one asks for may be new."""
+    """Those that wait for a node; where the labels that one asks for may be new, also all that are younger."""
     is_new = item.get("status", {}).get("observedGeneration") != item["metadata"]["generation"]
+    age = _age(item)
     for one in manager.informer(kinds.NOVA_COMPUTE).items():
-        found = conditions.find(one, "NodesReady")
-        if one["metadata"]["uid"] != item["metadata"]["uid"] and (is_new or found is None or found["status"] != "True"):
+        # Without Libvirt it shares its nodes with whoever wants them.
+        if one["spec"].get("driver") != "Libvirt" or one["metadata"]["uid"] == item["metadata"]["uid"]:
+            continue
+        if (is_new and _age(one) > age) or not conditions.is_true(one, "NodesReady"):
             yield key_of(one)
+
+
+def _age(item: Object) -> tuple[str, str]:
+    """Orders objects from the oldest on."""
+    return item["metadata"]["creationTimestamp"], item["metadata"]["uid"]
 
 
 def _goes_for_good(scope: Scope[NovaComputeSpec]) -> bool:
