@@ -98,7 +98,8 @@ def test_in_a_rollout_what_rolls_goes_down_and_up_once_and_nothing_else_moves(
     up, down = ["True", "False", "True"], ["False", "True", "False"]
     found = moved(recorder)
     assert ("Keystone", "keystone", "DeploymentReady") in found
-    rolls = {"Keystone": None, "OpenStackControlPlane": {"Ready", "KeystoneReady", "Reconciling"}}
+    # The client pod needs Keystone.
+    rolls = {"Keystone": None, "OpenStackControlPlane": {"Ready", "KeystoneReady", "ClientReady", "Reconciling"}}
     for (kind, name, condition_type), states in found.items():
         assert kind in rolls, (kind, name, condition_type, states)
         assert condition_type in (rolls[kind] or {condition_type}), (kind, name, condition_type, states)

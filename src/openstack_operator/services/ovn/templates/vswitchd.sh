@@ -95,12 +95,22 @@ follow_taps() {
       *" $name,$index$port "*) ;;
       *" $name,"[0-9]*":$port "*) reopen "$name" && port=$(vsctl get Interface "$name" _uuid) || continue ;;
     esac
-    case ",${flags#<}," in *,UP,* | *,UP\>,*) ;; *) ip link set "$name" up ;; esac
+    case ",${flags#<}," in *,UP,* | *,UP\>,*) ;; *)
+        # It may be going just now.
+        ip link set "$name" up 2> /dev/null || continue
+        ;;
+    esac
     known="$(printf '%s' "$known" | sed "s/ $name,[^ ]* / /") $name,$index$port "
   done
 }
 
 add_half --no-wait
-[ "$type" != netdev ] || follow_taps &
+if [ "$type" = netdev ]; then
+  # No failure ends it for good.
+  while :; do
+    follow_taps || echo "following taps anew" >&2
+    sleep 1
+  done &
+fi
 
 exec ovs-vswitchd "unix:$socket" --unixctl=/run/openvswitch/ovs-vswitchd.ctl -vconsole:info -vsyslog:off
