@@ -51,13 +51,15 @@ def verdicts(result: Result) -> list[tuple[str, str, str, bool]]:
         found.append((name, form.format(value), text, round(value, 2) <= limit))
 
     if result["toys"]:
+        count = result["sizes"]["objects"]
         requests = median(result, OURS, "create", "requests per object")
         add("requests for an object with three children", requests, "{:.2f}", MOST_REQUESTS, "5")
         idle = max(one[OURS]["idle"]["work"] for one in result["toys"])
-        add("requests in an idle minute, with 500 objects", idle, "{:.0f}", 0, "0")
+        seconds = result["sizes"]["idle_seconds"]
+        add(f"requests in {seconds:.0f} idle seconds, with {count} objects", idle, "{:.0f}", 0, "0")
         restart = [one[OURS]["restart"] for one in result["toys"]]
         most = max(number for one in restart for number in one["lists"].values())
-        add("LISTs of a kind at a restart with 500 objects", most, "{:.0f}", 1, "1")
+        add(f"LISTs of a kind at a restart with {count} objects", most, "{:.0f}", 1, "1")
         rest = max(one["work"] - len(one["lists"]) for one in restart)
         add("other requests at that restart", rest, "{:.0f}", 0, "0")
         others = {side for one in result["toys"] for side in one}
@@ -70,7 +72,8 @@ def verdicts(result: Result) -> list[tuple[str, str, str, bool]]:
         add(name, memory[OURS]["memory"], "{:.0f}", MOST_MEMORY_CHILDREN, "200")
     if growing := result.get("growth"):
         add("MB with one cloud", growing["one"]["memory"], "{:.0f}", MOST_MEMORY_CLOUD, "80")
-        add("requests in an idle minute, with one cloud", growing["idle"]["work"], "{:.0f}", 0, "0")
+        idle = growing["idle"]
+        add(f"requests in {idle['seconds']:.0f} idle seconds, with one cloud", idle["work"], "{:.0f}", 0, "0")
         if len(steps := growing["steps"]) > 1:
             where = f"of clouds up to {steps[-1]['clouds']} over those up to {steps[0]['clouds']}"
             add(f"CPU time {where}", growth(steps, "cpu per cloud"), "{:.2f}", MOST_GROWTH, "1.1")

@@ -240,7 +240,7 @@ async def measure_memory(programs: Path, sides: Sequence[Side], sizes: Sizes) ->
 
 
 def big_deployment(owner: Object, number: int) -> Object:
-    """Two containers, two init containers, probes, environment and mounts: about what a service's API has."""
+    """A container and an init container with probes, environment and mounts: about what a service's API has."""
     name = f"child-{number}"
     labels = {f"example.org/label-{one}": f"{name}-{one}" for one in range(6)}
 
@@ -249,7 +249,7 @@ def big_deployment(owner: Object, number: int) -> Object:
             "name": role,
             "image": f"registry.example.org/openstack/{role}:{number % 7}",
             "command": ["/bin/sh", "-ec", f"exec /usr/bin/{role} --config-file /etc/{name}/{role}.conf"],
-            "env": [{"name": f"VARIABLE_{one}", "value": f"value {one} of {name}"} for one in range(16)],
+            "env": [{"name": f"VARIABLE_{one}", "value": f"value {one} of {name}"} for one in range(10)],
             "volumeMounts": [
                 {"name": f"volume-{one}", "mountPath": f"/etc/{name}/{one}", "readOnly": True} for one in range(8)
             ],
@@ -259,8 +259,8 @@ def big_deployment(owner: Object, number: int) -> Object:
         }
 
     pod = {
-        "initContainers": [{**container(role), "livenessProbe": None} for role in ("merge", "wait")],
-        "containers": [container(role) for role in ("api", "proxy")],
+        "initContainers": [{**container("merge"), "livenessProbe": None}],
+        "containers": [container("api")],
         "volumes": [{"name": f"volume-{one}", "secret": {"secretName": f"{name}-{one}"}} for one in range(8)],
     }
     reference = {

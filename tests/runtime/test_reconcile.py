@@ -152,6 +152,8 @@ async def test_a_child_edited_by_hand_is_repaired_with_one_request(world: Any, r
         await world.create()
         await world.until_ready(status="False", reason="PodsNotReady")
         original = await world.find(resource)
+        # The log has a request a moment after its effect is seen.
+        await operator.settle()
         before = world.control_plane.audit_size()
         await world.patch(resource, "one", edit)
         repaired = await world.until(resource, lambda item: not _difference(original, item))
@@ -172,6 +174,7 @@ async def test_a_child_deleted_by_hand_is_made_anew_with_one_request(world: Any,
         await world.create()
         await world.until_ready(status="False", reason="PodsNotReady")
         uid = (await world.find(resource))["metadata"]["uid"]
+        await operator.settle()
         before = world.control_plane.audit_size()
         await world.delete(resource)
         await world.until(resource, lambda item: item is not None and item["metadata"]["uid"] != uid)

@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from openstack_operator.runtime import errors, logs, metrics
 from openstack_operator.runtime.client import Client, Object
@@ -30,6 +32,9 @@ LONGEST_DELAY_SECONDS = 30.0
 
 # A watch that lasted this long shows a server in order: what ended it calls for no delay.
 HEALTHY_SECONDS = 1.0
+
+# Longer strings are rarely the same in two objects.
+LONGEST_SHARED = 100
 
 log = logs.get("informer")
 
@@ -193,6 +198,7 @@ class Informer:
         # LIST items of built-in kinds carry neither.
         item.setdefault("apiVersion", self.resource.api_version)
         item.setdefault("kind", self.resource.kind)
+        share_strings(item)
         self._store[key] = item
         self._namespaces.setdefault(key[0], {})[key] = item
         self._changed(item, old)
@@ -211,6 +217,26 @@ class Informer:
             metrics.one(metrics.CACHED_OBJECTS, self._label).set(len(self._store))
         for handler in self.handlers:
             handler(new, old)
+
+
+def share_strings(item: Object) -> None:
+    """Makes equal strings of cached objects the same ones, in place: much of a cache of workloads is names, paths and
+    images that stand in hundreds of them. Not what is an object's own (its name, versions, data)."""
+    metadata = item["metadata"]
+    for part in (metadata.get("labels"), metadata.get("ownerReferences"), item.get("spec"), item.get("status")):
+        if part:
+            _share_strings(part)
+
+
+def _share_strings(part: Any) -> None:
+    # No key is added or taken away, so that a dictionary may be walked through meanwhile.
+    for key, value in part.items() if part.__class__ is dict else enumerate(part):
+        kind = value.__class__
+        if kind is str:
+            if len(value) <= LONGEST_SHARED:
+                part[key] = sys.intern(value)
+        elif kind is dict or kind is list:
+            _share_strings(value)
 
 
 def _grown(delay: float) -> float:
