@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from openstack_operator.kit import labels, names, pods, workloads
@@ -28,6 +29,26 @@ def job_name(scope: Scope[Any], pod: workloads.Pod, task: str) -> str:
     return names.job(scope.name, task, drift.digest([workloads.template(pod), servers]))
 
 
+def children(scope: Scope[Any]) -> list[Object]:
+    """The Jobs of the object, as their pods have left them."""
+    return counted(scope.children(kinds.JOB), scope.items(kinds.POD))
+
+
+def counted(found: Iterable[Object], running: Iterable[Object]) -> list[Object]:
+    """Jobs with the success that their pods tell. Kubernetes counts the pods of a Job a second later, and in a
+    rollout one Job is waited for after the other."""
+    ended = {
+        owner["uid"]
+        for pod in running
+        if pod.get("status", {}).get("phase") == "Succeeded"
+        for owner in pod["metadata"].get("ownerReferences", [])
+    }
+    return [
+        {**one, "status": {**one.get("status", {}), "succeeded": 1}} if one["metadata"]["uid"] in ended else one
+        for one in found
+    ]
+
+
 async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str, *, inputs: workloads.Pod | None = None) -> None:
     """Runs the Job for the pod's present inputs (image, command, configuration) and waits for its success.
 
@@ -43,6 +64,7 @@ async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str, *, inputs: wo
     present = scope.get(kinds.JOB, name)
     if present is None:
         present = await scope.apply(kinds.JOB, job(pod, name))
+    (present,) = counted([present], scope.items(kinds.POD))
     status = present.get("status", {})
     if status.get("succeeded"):
         return

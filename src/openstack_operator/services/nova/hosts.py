@@ -73,7 +73,7 @@ def registered(scope: Scope[NovaSpec]) -> dict[str, str]:
     """The register: cell of each host that Nova may know from the operator."""
     item = scope.get(built_in.CONFIGMAP, register_name(scope.name))
     # Of an operator that kept no register, the Jobs are left.
-    return told(scope.children(built_in.JOB)) if item is None else dict(item.get("data") or {})
+    return told(jobs.children(scope)) if item is None else dict(item.get("data") or {})
 
 
 async def remember(scope: Scope[NovaSpec]) -> None:
@@ -109,13 +109,13 @@ def _is_for_hosts(job: Object) -> bool:
 
 def with_the_cells(scope: Scope[NovaSpec]) -> dict[str, str]:
     """Hosts for the Job that registers cells. Not those that have changed their cell, at which a Job may fail."""
-    before = told(scope.children(built_in.JOB))
+    before = told(jobs.children(scope))
     return {host: cell for host, cell in wanted(scope).items() if before.get(host, cell) == cell}
 
 
 async def ensure(scope: Scope[NovaSpec]) -> str | None:
     """Nova knows the cell of every compute host that there is, or will be once nova-compute has started there."""
-    hosts, present = wanted(scope), scope.children(built_in.JOB)
+    hosts, present = wanted(scope), jobs.children(scope)
     known = {host: cell for host, cell in told(present).items() if host not in scope.facts["hosts.new"]}
     is_running = any(_is_for_hosts(job) and not job.get("status", {}).get("succeeded") for job in present)
     if is_running or any(known.get(host) != cell for host, cell in hosts.items()):
