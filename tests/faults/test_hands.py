@@ -90,6 +90,8 @@ DELETED = [
     ("novaconductors", "nova-conductor"),
     ("novametadatas", "nova-metadata"),
     ("novanovncproxies", "nova-cell1-novncproxy"),
+    # Computes that go alone leave their guests running.
+    ("novacomputes", "nova-cell1-compute"),
 ]
 FINALIZED = [
     ("openstackcontrolplanes", "openstack"),
