@@ -34,10 +34,11 @@ class Proxy:
         """Answers by status; those of the server are counted as 200."""
         self.by_request: collections.Counter[str] = collections.Counter()
         self._random = random.Random(seed)
-        self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
         self._over: asyncio.Event | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # Watches that are open at the end are cancelled.
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
     @property
     def environment(self) -> list[dict[str, str]]:
@@ -56,15 +57,12 @@ class Proxy:
 
     def __exit__(self, *exception: object) -> None:
         assert self._over is not None
+        assert self._loop is not None
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join(timeout=START_SECONDS)
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._serve())
-
     async def _serve(self) -> None:
-        self._over = asyncio.Event()
+        self._over, self._loop = asyncio.Event(), asyncio.get_running_loop()
         keys = paths.default().pki
         server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         server.load_cert_chain(keys / "apiserver.crt", keys / "apiserver.key")

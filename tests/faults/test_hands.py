@@ -4,6 +4,7 @@ cloud; what `e2e/test_repair` does to a small one is not repeated.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -38,7 +39,7 @@ EDITS: list[tuple[str, str, Object]] = [
     ("novas", "nova", CUSTOM),
     ("novacells", "nova-cell1", CUSTOM),
     ("novacomputes", "nova-cell1-compute", CUSTOM),
-    ("ovnnetworks", "ovn", {"spec": {"northd": {"resources": {"limits": {"memory": "77Mi"}}}}}),
+    ("ovnnetworks", "ovn", {"spec": {"bridgeMappings": {"by-hand": "br-by-hand"}}}),
 ]
 EMPTIED = [
     ("configmaps", "nova-config-data"),
@@ -90,6 +91,8 @@ DELETED = [
     ("novaconductors", "nova-conductor"),
     ("novametadatas", "nova-metadata"),
     ("novanovncproxies", "nova-cell1-novncproxy"),
+    # Computes that go alone leave their guests running.
+    ("novacomputes", "nova-cell1-compute"),
 ]
 FINALIZED = [
     ("openstackcontrolplanes", "openstack"),
@@ -144,10 +147,18 @@ def _until(scene: Scene, resource: str, name: str, is_met: Callable[[Object], bo
 def test_an_edit_is_taken_back(scene: Scene, row: tuple[str, str, Object]) -> None:
     resource, name, change = row
     for _ in range(scene.times):
-        before = scene.cluster.get(resource, name, scene.namespace)["spec"]
+        before = _asked(scene.cluster.get(resource, name, scene.namespace))
         with scene.fault(f"{resource}/{name} edited", group=GROUP, silence=_silence(name)):
             scene.cluster.patch(resource, name, scene.namespace, change)
-            _until(scene, resource, name, lambda item, before=before: item["spec"] == before, "as before")
+            _until(scene, resource, name, lambda item, before=before: _asked(item) == before, "as before")
+
+
+def _asked(item: Object) -> Object:
+    """The spec without what the cluster gives: another port of the node is found in the catalogue."""
+    spec: Object = json.loads(json.dumps(item["spec"]))
+    for port in spec.get("ports", []):
+        port.pop("nodePort", None)
+    return spec
 
 
 @pytest.mark.parametrize("row", EMPTIED, ids=_ids(EMPTIED))

@@ -22,7 +22,7 @@ import records
 import scene as whole
 import session
 from clouds import CONTROL_PLANE, Cloud
-from clusters import MANAGED, Cluster, ClusterError, Object
+from clusters import MANAGED, ClusterError, Object
 
 GROUP = "rollouts"
 COUNT = int(os.environ.get("OPENSTACK_OPERATOR_FAULTS_ROLLOUTS", "10"))
@@ -130,7 +130,7 @@ def test_rollouts_in_a_row_end_ready_and_leave_nothing(
     lots = random.Random(SEED)
     # The first one takes with it what users made; after that one is like the other.
     _roll(cloud, objects, None, lots)
-    before, (process, resident) = _settled(cloud.cluster, {}), leftovers.memory(cloud.cluster)
+    before, (process, resident) = _settled(cloud, {}), leftovers.memory(cloud.cluster)
     deck: list[Fault] = []
     for number in range(1, COUNT + 1):
         if not deck:
@@ -138,7 +138,7 @@ def test_rollouts_in_a_row_end_ready_and_leave_nothing(
         name, began, ready = _roll(cloud, objects, deck.pop(), lots)
         print(f"seed {SEED}, rollout {number}: {name}: well {ready - began:.1f} s after it", flush=True)
         seen.append(_record(name, ready - began))
-    after, (process_now, resident_now) = _settled(cloud.cluster, before), leftovers.memory(cloud.cluster)
+    after, (process_now, resident_now) = _settled(cloud, before), leftovers.memory(cloud.cluster)
     print(f"operator {process}: {resident} KiB, {process_now}: {resident_now} KiB; {after}")
     assert after == before
     # What the first rollout made it load stays; ten more add caches, and no objects that are gone.
@@ -178,10 +178,12 @@ def clouds_ready(cloud: Cloud) -> bool:
     return whole.is_ready(found)
 
 
-def _settled(cluster: Cluster, wanted: dict[str, int]) -> dict[str, int]:
-    """What is counted when nothing is on its way any more: as wanted, or what stays so."""
+def _settled(cloud: Cloud, wanted: dict[str, int]) -> dict[str, int]:
+    """What is counted when nothing is on its way any more, Jobs that follow later included: as wanted, or what stays
+    so."""
+    cloud.until_all_is_told(READY_SECONDS)
     end = time.monotonic() + (SETTLE_SECONDS if wanted else 20)
-    while (found := leftovers.counted(cluster)) != wanted and time.monotonic() < end:
+    while (found := leftovers.counted(cloud.cluster)) != wanted and time.monotonic() < end:
         time.sleep(2)
     return found
 

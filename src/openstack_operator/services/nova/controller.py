@@ -58,9 +58,11 @@ async def ensure_databases(scope: Scope[NovaSpec]) -> None:
     spec = scope.spec
     top = spec.database_ref.name
     supplied = spec.credentials.database
-    api = _ensure_database(scope, top, "api", "api_database", supplied)
     await removal.ensure_register(scope)
-    asked = [api, _ensure_database(scope, top, "cell0", "cell_database")]
+    asked = [
+        _ensure_database(scope, top, "api", "api_database", supplied),
+        _ensure_database(scope, top, "cell0", "cell_database"),
+    ]
     for cell, template in sorted(spec.cell_templates.items()):
         mariadb = (template.database_ref or spec.database_ref).name
         asked.append(_ensure_database(scope, mariadb, cell, f"cells.{cell}.database"))
