@@ -54,6 +54,8 @@ class Bench(cells.Bench):
     def __init__(self, rate: float) -> None:
         super().__init__()
         self._rate = rate
+        self.found: list[list[Object]] = []
+        """What was measured so far, by rounds."""
 
     async def changed(self, name: str, change: Callable[[], Awaitable[Object]]) -> Object:
         """Figures of a change under load."""
@@ -130,9 +132,10 @@ class Bench(cells.Bench):
                 return False
         return bool(pods)
 
-    async def changes(self, api: client.Client, number: int, wanted: Iterable[str]) -> list[Object]:
+    async def changes(self, api: client.Client, number: int, wanted: Iterable[str]) -> None:
         """Figures of each change, once."""
-        found = []
+        found: list[Object] = []
+        self.found.append(found)
         if "text" in wanted:
             for service in SERVICES:
                 spec = text(service, f"[oslo_middleware]\nmax_request_body_size = {TEXT_BYTES + number}\n")
@@ -147,15 +150,17 @@ class Bench(cells.Bench):
             await self.until_ready(api)
         if "keys" in wanted:
             found.append(await self.changed("fernet keys", self.rotate))
-        return found
 
-    async def rounds(self, count: int, wanted: Sequence[str]) -> list[list[Object]]:
+    async def rounds(self, count: int, wanted: Sequence[str]) -> None:
+        """Everything; the cloud is as it was afterwards, whatever happens."""
         async with self.api() as api:
             try:
-                return [await self.changes(api, number, wanted) for number in range(count)]
+                for number in range(count):
+                    await self.changes(api, number, wanted)
             finally:
                 for service in SERVICES:
                     self.patch(text(service, None))
+                self.patch({SCALED: {"replicas": None}} | cells.templates([CELL], None))
                 await self.until_ready(api)
 
 
@@ -198,6 +203,8 @@ def table(rounds: list[list[Object]]) -> str:
             [name, f"{statistics.median(seconds):.0f} s", f"{max(seconds):.0f} s", " or ".join(map(str, pods)),
              asked, failed(figures), f"{longest:.1f} s"]
         )  # fmt: skip
+    if not rows:
+        return "Nothing was measured.\n"
     header = ("change", "until through", "at most", "pods that went", "requests", "failed", "slowest answer")
     return f"Medians of {len(rounds)} rounds.\n\n{report.table(header, rows)}"
 
@@ -209,8 +216,12 @@ def main() -> None:
     parser.add_argument("--changes", default=",".join(CHANGES), help=f"some of {', '.join(CHANGES)}")
     report.add_options(parser)
     arguments = parser.parse_args()
-    rounds = asyncio.run(Bench(arguments.rate).rounds(arguments.rounds, arguments.changes.split(",")))
-    report.publish(arguments, "day2", {"rounds": rounds}, table(rounds))
+    bench = Bench(arguments.rate)
+    try:
+        asyncio.run(bench.rounds(arguments.rounds, arguments.changes.split(",")))
+    finally:
+        # What was measured outlives a failure, and ^C.
+        report.publish(arguments, "day2", {"rate": arguments.rate, "rounds": bench.found}, table(bench.found))
 
 
 if __name__ == "__main__":
