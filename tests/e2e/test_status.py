@@ -25,6 +25,7 @@ from openstack_operator.runtime import client
 
 KINDS = (kinds.CONTROL_PLANE, kinds.MARIADB, kinds.RABBITMQ, kinds.MEMCACHED, kinds.KEYSTONE)
 HANGING_SECONDS = 90
+SETTLE_SECONDS = 3
 
 
 class Recorder:
@@ -53,6 +54,8 @@ class Recorder:
             async with self.seen.running():
                 self._begun.set()
                 await asyncio.to_thread(self._over.wait)
+                # What the test has seen already is on its way to these watches, and the last Events are being written.
+                await asyncio.sleep(SETTLE_SECONDS)
             self.events = await recording.told(api, self._namespace, KINDS)
 
 
