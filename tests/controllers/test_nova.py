@@ -773,41 +773,62 @@ async def test_each_part_works_alone_from_secrets(world: Any) -> None:
         assert made == []
 
 
+LIBVIRT = "nova-cell1-compute-libvirt"
+
+
+async def heart_beats(world: Any, node: str) -> None:
+    now = conditions.now()
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": now, "lastTransitionTime": now}
+    await world.patch(kinds.NODE, node, {"status": {"conditions": [ready]}}, "status")
+
+
+async def deleted_with_a_node(world: Any) -> str:
+    """A Nova that is being deleted, and waits for libvirt's pod on a node to end; returns the node."""
+    node = f"node-{world.namespace}"
+    await world.api.create(kinds.NODE, {"metadata": {"name": node, "labels": {"test": world.namespace}}})
+    group = {"nodeSelector": {"test": world.namespace}, "tolerations": [{"operator": "Exists"}]}
+    await surroundings(world)
+    await world.create(ours.NOVA, "nova", {"cellTemplates": {"cell1": {"computes": {"compute": group}}}})
+    await granted(world)
+    await bound(world, LIBVIRT, "nova/libvirt", node)
+    await heart_beats(world, node)
+    await world.delete(ours.NOVA, "nova")
+    text = "NovaCompute nova-cell1-compute"
+    await world.until_condition(ours.NOVA, "nova", "Ready", "False", "Deleting", text=text)
+    await world.until_gone(kinds.DAEMONSET, LIBVIRT)
+    return node
+
+
+async def end_libvirt(world: Any, node: str) -> None:
+    (pod,) = [one for one in await world.all(kinds.POD) if kubelet.component(one) == "nova/libvirt"]
+    await heart_beats(world, node)
+    path = kinds.POD.path(world.namespace, pod["metadata"]["name"])
+    await world.api.request("DELETE", path, body={"gracePeriodSeconds": 0})
+
+
 async def test_nodes_are_cleaned_before_a_deleted_nova_is_gone(world: Any) -> None:
     """Field case: a nova-compute refuses to start where libvirt still has guests of a cloud that is gone.
     Regression r14, r28."""
     world.node.hold("nova/cleanup")
-    node = f"node-{world.namespace}"
-    await world.api.create(kinds.NODE, {"metadata": {"name": node, "labels": {"test": world.namespace}}})
-
-    async def heart_beats() -> None:
-        now = conditions.now()
-        ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": now, "lastTransitionTime": now}
-        await world.patch(kinds.NODE, node, {"status": {"conditions": [ready]}}, "status")
-
-    group = {"nodeSelector": {"test": world.namespace}, "tolerations": [{"operator": "Exists"}]}
     async with operator(world):
-        await surroundings(world)
-        await world.create(ours.NOVA, "nova", {"cellTemplates": {"cell1": {"computes": {"compute": group}}}})
-        await granted(world)
-        libvirt = "nova-cell1-compute-libvirt"
-        await bound(world, libvirt, "nova/libvirt", node)
-        await heart_beats()
-        await world.delete(ours.NOVA, "nova")
-        await world.until_condition(
-            ours.NOVA, "nova", "Ready", "False", "Deleting", text="NovaCompute nova-cell1-compute"
-        )
-        await world.until_gone(kinds.DAEMONSET, libvirt)
-        (pod,) = [one for one in await world.all(kinds.POD) if kubelet.component(one) == "nova/libvirt"]
-        await heart_beats()
-        path = kinds.POD.path(world.namespace, pod["metadata"]["name"])
-        await world.api.request("DELETE", path, body={"gracePeriodSeconds": 0})
+        node = await deleted_with_a_node(world)
+        await end_libvirt(world, node)
         text = f"removes guests on {node}"
         await world.until_condition(ours.NOVA_COMPUTE, "nova-cell1-compute", "Ready", "False", "Deleting", text=text)
         await bound(world, "nova-cell1-compute-cleanup", "nova/cleanup", node)
         await world.node.release("nova/cleanup")
         await world.until_gone(ours.NOVA_COMPUTE, "nova-cell1-compute")
         await world.until_condition(ours.NOVA, "nova", "Ready", "False", "Deleting", text="NotDropped")
+
+
+async def test_a_namespace_is_not_held_up_by_nodes_that_nobody_can_clean_any_more(world: Any) -> None:
+    """In a namespace that is being deleted no pod can be made that would remove guests."""
+    async with operator(world):
+        node = await deleted_with_a_node(world)
+        await world.api.delete(kinds.NAMESPACE, world.namespace, None)
+        await end_libvirt(world, node)
+        await world.until_gone(ours.NOVA_COMPUTE, "nova-cell1-compute")
+    assert [one["metadata"]["name"] for one in await world.all(kinds.DAEMONSET)] == []
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,11 @@ class ApiError(OperatorError):
         nothing tells us."""
         return "denied request" in self.message or "denied the request" in self.message
 
+    @property
+    def is_of_ending_namespace(self) -> bool:
+        """Whether nothing new can be made in the namespace any more, because it is being deleted."""
+        return self.status == 403 and "because it is being terminated" in self.message
+
 
 class ApiUnreachableError(OperatorError):
     """The API server did not answer: refused, cut, silent, or something else answered in its place."""

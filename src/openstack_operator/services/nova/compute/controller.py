@@ -181,15 +181,27 @@ async def finalize(scope: Scope[NovaComputeSpec]) -> None:
     ]:
         raise errors.Waiting("PodsExist", f"waits for the end of {', '.join(left[:10])}")
     name = resources.cleanup_name(scope.name)
-    sources = await config.ensure(scope, "nova", (), scripts={"cleanup.sh": files.CLEAN}, instance=name)
-    body = workloads.daemon_set(resources.cleanup_pod(scope.name, scope.spec, sources), name)
-    item = await scope.apply(built_in.DAEMONSET, body)
+    try:
+        item = await _ensure_cleanup(scope, name)
+    except errors.ApiError as problem:
+        if not problem.is_of_ending_namespace:
+            raise
+        # No pod can clean anything there any more, and to wait for one would hold up the namespace for ever.
+        scope.log.warning("guests stay on their nodes, since the namespace is being deleted", nodes=sorted(nodes))
+        return
     status = item.get("status", {})
     if status.get("observedGeneration", 0) < item["metadata"]["generation"]:
         raise errors.Waiting("Cleaning", f"DaemonSet {scope.namespace}/{name} has just been made")
     clean = {pod["spec"].get("nodeName") for pod in scope.items(built_in.POD) if _is_clean(scope, pod)}
     if todo := sorted(nodes - clean):
         raise errors.Waiting("Cleaning", f"DaemonSet {scope.namespace}/{name} removes guests on {', '.join(todo[:10])}")
+
+
+async def _ensure_cleanup(scope: Scope[NovaComputeSpec], name: str) -> Object:
+    sources = await config.ensure(scope, "nova", (), scripts={"cleanup.sh": files.CLEAN}, instance=name)
+    return await scope.apply(
+        built_in.DAEMONSET, workloads.daemon_set(resources.cleanup_pod(scope.name, scope.spec, sources), name)
+    )
 
 
 def _is_clean(scope: Scope[NovaComputeSpec], pod: Object) -> bool:
