@@ -128,11 +128,19 @@ class Cloud:
         directory.mkdir(parents=True, exist_ok=True)
         self.clouds_yaml = directory / "clouds.yaml"
         self.clouds_yaml.touch(mode=0o600)
-        self.clouds_yaml.write_text(self.secret(self.object["status"]["adminSecret"])["clouds.yaml"])
-        login = yaml.safe_load(self.clouds_yaml.read_text())["clouds"]["openstack"]
+        self.clouds_yaml.write_text(self.login())
+        self.connection = self.connect()
+
+    def login(self) -> str:
+        """clouds.yaml of the administrator, with the password of now."""
+        return self.secret(self.object["status"]["adminSecret"])["clouds.yaml"]
+
+    def connect(self) -> Any:
+        """A new connection of the administrator."""
+        login = yaml.safe_load(self.login())["clouds"]["openstack"]
         auth = login.pop("auth")
         # No files but ours: the machine may have a clouds.yaml of its own.
-        self.connection = openstack.connect(load_yaml_config=False, load_envvars=False, **login, **auth)
+        return openstack.connect(load_yaml_config=False, load_envvars=False, **login, **auth)
 
     def token(self) -> str:
         """A new token, as a user would get it now; proves that Keystone, its database, its keys and the password work.

@@ -94,7 +94,7 @@ def scene(
     found.start()
     yield found
     found.end()
-    found.guest.connection = found.connect()
+    found.guest.connection = found.cloud.connect()
     found.guest.delete()
 
 

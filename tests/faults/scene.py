@@ -18,7 +18,6 @@ from typing import Any
 
 import openstack
 import records
-import yaml
 from clouds import Cloud
 from clusters import OPERATOR_NAMESPACE, Cluster, ClusterError, Object, condition, is_available, is_ready
 from guests import Guest
@@ -88,7 +87,8 @@ def until_whole(missing: Callable[[], list[str]], diagnosis: Callable[[], str], 
 class Fault:
     """One fault while it lasts, and what was seen of it."""
 
-    scene: Scene
+    scene: Any
+    """The stage it is on: whose ``blame`` reads `status`."""
     name: str
     group: str
     blames: str
@@ -140,7 +140,7 @@ class Scene:
     def _log_in(self) -> Login:
         """As somebody who reads the Secret with the login anew each time: passwords may have been made anew."""
         try:
-            connection = self.connect()
+            connection = self.cloud.connect()
             session = connection.session
             token = session.get_token()
             urls = {name: session.get_endpoint(service_type=kind, interface=PUBLIC) for name, kind in TYPES.items()}
@@ -154,16 +154,9 @@ class Scene:
         urls["image"] = urls["image"].rstrip("/").removesuffix("/v2")
         return Login(token, urls)
 
-    def connect(self) -> Any:
-        """A new connection of the administrator, with the password of now."""
-        secret = self.cloud.secret(self.cloud.object["status"]["adminSecret"])
-        login = yaml.safe_load(secret["clouds.yaml"])["clouds"]["openstack"]
-        auth = login.pop("auth")
-        return openstack.connect(load_yaml_config=False, load_envvars=False, **login, **auth)
-
     def inventory(self) -> dict[str, Any]:
         """What must not be lost, by what it is."""
-        connection = self.connect()
+        connection = self.cloud.connect()
         claims = self.cluster.items("persistentvolumeclaims", self.namespace)
         servers = [one for one in connection.compute.servers(all_projects=True) if one.name == self.guest.server.name]
         return {

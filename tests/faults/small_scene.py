@@ -17,7 +17,6 @@ import clouds
 import openstack
 import records
 import scene as whole
-import yaml
 from clouds import Cloud
 from clusters import Cluster, ClusterError, Object
 from keystoneauth1 import exceptions
@@ -28,33 +27,15 @@ GONE_SECONDS = 240
 
 
 @dataclasses.dataclass
-class SmallFault:
+class SmallFault(whole.Fault):
     """One fault while it lasts."""
 
-    scene: SmallScene
-    blames: str
-    began: float = dataclasses.field(default_factory=time.monotonic)
-    mended: float | None = None
     asked: float | None = None
     """When a cloud that was taken away was asked for again: who asks it something before it is there gets no answer."""
-
-    def mend(self) -> None:
-        """Says that the cause is taken away now."""
-        self.mended = time.monotonic()
 
     def ask_again(self) -> None:
         """Says that what was deleted is gone, and is made again now."""
         self.mended = self.asked = time.monotonic()
-
-    def until_blamed(self, seconds: float = whole.BLAME_SECONDS) -> str:
-        """Waits until `status` names it; returns the line."""
-        end = time.monotonic() + seconds
-        while (found := self.scene.blame.first(self.blames, self.began)) is None:
-            assert time.monotonic() < end, (
-                f"status does not name {self.blames!r} within {seconds:.0f} s: {self.scene.blame.said[-3:]}"
-            )
-            time.sleep(0.1)
-        return found[1]
 
 
 class SmallScene:
@@ -83,16 +64,9 @@ class SmallScene:
 
     # --- its users ----------------------------------------------------------------------------------------------------
 
-    def connect(self) -> Any:
-        """A new connection of the administrator, with the password of now."""
-        secret = self.cloud.secret(self.cloud.object["status"]["adminSecret"])
-        login = yaml.safe_load(secret["clouds.yaml"])["clouds"]["openstack"]
-        auth = login.pop("auth")
-        return openstack.connect(load_yaml_config=False, load_envvars=False, **login, **auth)
-
     def _log_in(self) -> Login:
         try:
-            session = self.connect().session
+            session = self.cloud.connect().session
             token, url = session.get_token(), session.get_endpoint(service_type="identity", interface=whole.PUBLIC)
         except (exceptions.ClientException, ClusterError, KeyError, openstack.exceptions.SDKException) as problem:
             raise LoginError(type(problem).__name__) from problem
@@ -100,7 +74,7 @@ class SmallScene:
 
     def inventory(self) -> dict[str, Any]:
         """What must neither be lost nor be there twice."""
-        identity = self.connect().identity
+        identity = self.cloud.connect().identity
         return {
             "users": sorted(one.name for one in identity.users()),
             "projects": sorted(one.name for one in identity.projects()),
@@ -148,10 +122,10 @@ class SmallScene:
         """Breaks something of a running cloud in the block; see `Scene.fault`."""
         self.until_whole(time.monotonic())
         before, pods = self.inventory(), self.cloud.pods()
-        fault = SmallFault(self, blames)
+        fault = SmallFault(self, name, group, blames)
         yield fault
         back = self.until_whole(fault.mended or time.monotonic(), seconds)
-        self._note(name, group, fault, back, fault.began, pods)
+        self._note(fault, back, fault.began, pods)
         assert self.inventory() == changes(before)
 
     @contextlib.contextmanager
@@ -160,21 +134,19 @@ class SmallScene:
     ) -> Iterator[SmallFault]:
         """Makes a cloud in the block, and breaks something of that. What fails before the API has answered once is no
         fault."""
-        fault = SmallFault(self, blames)
+        fault = SmallFault(self, name, group, blames)
         yield fault
         back = self.until_whole(fault.mended or time.monotonic(), seconds)
         good = [one.at for one in self.api.answers if one.at >= (fault.asked or fault.began) and not one.problem]
-        self._note(name, group, fault, back, min(good, default=back), {})
+        self._note(fault, back, min(good, default=back), {})
 
-    def _note(
-        self, name: str, group: str, fault: SmallFault, back: float, since: float, pods: dict[str, tuple[str, int]]
-    ) -> None:
+    def _note(self, fault: SmallFault, back: float, since: float, pods: dict[str, tuple[str, int]]) -> None:
         blamed = self.blame.first(fault.blames, fault.began) if fault.blames else None
         failed, now = self.api.failed(since, back), self.cloud.pods()
         self.records.append(
             records.Record(
-                group=group,
-                name=name,
+                group=fault.group,
+                name=fault.name,
                 blamed=None if blamed is None else round(blamed[0] - fault.began, 1),
                 told="" if blamed is None else blamed[1],
                 lasted=round(fault.mended - fault.began, 1) if fault.mended else 0.0,

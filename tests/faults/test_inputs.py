@@ -188,7 +188,7 @@ def _write_until_refused(scene: SmallScene, most: int = 200) -> None:
 
 def _can_write(scene: SmallScene, size: int = 1) -> bool:
     """Whether Keystone can store something, and take it away again."""
-    login = scene.connect().session
+    login = scene.cloud.connect().session
     url = login.get_endpoint(service_type="identity", interface="public").rstrip("/").removesuffix("/v3")
     headers = {"X-Auth-Token": login.get_token()}
     body = {"project": {"name": f"full-{os.urandom(6).hex()}", "description": "x" * size}}
