@@ -42,7 +42,8 @@ async def test_a_job_that_failed_runs_again_with_what_the_user_mended(world: Any
         await operator.settle()
         (job,) = await world.all(kinds.JOB)
     assert job["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":good")
-    assert job["status"]["succeeded"] == 1
+    # Kubernetes counts its pods a second later than we look at them.
+    await world.until(kinds.JOB, lambda item: item["status"].get("succeeded") == 1, job["metadata"]["name"])
 
 
 async def test_another_server_or_password_runs_the_migrations_again(world: Any) -> None:
