@@ -60,3 +60,15 @@ def test_a_limit_above_our_default_request_leaves_the_request_alone() -> None:
         "requests": {"cpu": "50m", "memory": "200Mi"},
         "limits": {"memory": "1Gi", "cpu": "2"},
     }
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        ("1.0", "1"), ("1000m", "1"), ("0.5", "500m"), ("1500m", "1500m"), ("2000", "2k"), ("0", "0"), ("0Gi", "0"),
+        ("5120Mi", "5Gi"), ("1.5Gi", "1536Mi"), ("1000Ki", "1000Ki"), ("1024", "1024"), ("1e3", "1e3"), ("1M", "1M"),
+        ("+1", "1"), ("0.5Ki", "512"), ("1000000", "1M"),
+    ],
+)  # fmt: skip
+def test_a_quantity_is_written_as_the_api_server_writes_it(written: str, canonical: str) -> None:
+    assert quantities.canonical(written) == canonical

@@ -195,6 +195,13 @@ def _security(pod: Pod, own: Mapping[str, Any] | None) -> dict[str, Any]:
     return {key: value for key, value in RESTRICTED.items() if key != "runAsNonRoot"} | {"runAsUser": 0}
 
 
+def _quantities(**lists: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Lists of resources, without empty ones; one value is one text: another way to write it is no change."""
+    return {
+        kind: {name: quantities.canonical(text) for name, text in one.items()} for kind, one in lists.items() if one
+    }
+
+
 def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main: bool) -> dict[str, Any]:
     requests = {"cpu": one.cpu, "memory": one.memory}
     limits: dict[str, str] = {}
@@ -214,7 +221,7 @@ def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main:
         "imagePullPolicy": "IfNotPresent",
         "command": list(one.command),
         "securityContext": _security(pod, one.security),
-        "resources": {"requests": requests} | ({"limits": limits} if limits else {}),
+        "resources": _quantities(requests=requests, limits=limits),
         # The last log lines of a container that failed become part of its status, and so of ours.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
