@@ -40,7 +40,7 @@ def test_bad_configuration_leaves_running_pods_alone(small: SmallScene) -> None:
     """Of a service that runs: its pods are the same ones, and serve, until the text is mended and after that."""
     before = small.cloud.pods()
     name = "configuration that no process starts with, then mended"
-    with small.fault(name, group=GROUP, blames="[Kk]eystone") as fault:
+    with small.fault(name, group=GROUP, blames="exit code") as fault:
         small.cloud.set(keystone={"customServiceConfig": BAD})
         try:
             fault.until_blamed()
