@@ -32,6 +32,16 @@ import small_scene
 HERE = Path(__file__).parent
 RESULT = "OPENSTACK_OPERATOR_FAULTS_RESULT"
 
+# What is on stage for several faults. It goes when the last one is over, not at the end of the session: what comes
+# after the faults takes the cluster away.
+STAGE = contextlib.ExitStack()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if item.path.parent == HERE and (nextitem is None or nextitem.path.parent != HERE):
+        STAGE.close()
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks the faults as end-to-end tests, and leaves out those that were not asked for."""
@@ -66,13 +76,13 @@ def seen() -> Iterator[list[records.Record]]:
 
 
 @pytest.fixture(scope="session")
-def small(seen: list[records.Record]) -> Iterator[small_scene.SmallScene]:
+def small(seen: list[records.Record]) -> small_scene.SmallScene:
     """A small cloud that runs, with its observers. Whatever is broken of it must mend itself."""
     session.start()
-    with small_scene.played(session.cluster(), "faults-small", seen) as found:
-        found.make()
-        found.until_whole(time.monotonic())
-        yield found
+    found = STAGE.enter_context(small_scene.played(session.cluster(), "faults-small", seen))
+    found.make()
+    found.until_whole(time.monotonic())
+    return found
 
 
 @pytest.fixture
@@ -85,14 +95,17 @@ def fresh(seen: list[records.Record], request: pytest.FixtureRequest) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def scene(
-    cloud: clouds.Cloud, seen: list[records.Record], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[scenes.Scene]:
+def scene(cloud: clouds.Cloud, seen: list[records.Record], tmp_path_factory: pytest.TempPathFactory) -> scenes.Scene:
     """The cloud with a VM and its observers."""
-    found = scenes.Scene(cloud, guests.make_key(tmp_path_factory.mktemp("key")), is_repeated=scenes.repeats_all())
+    key = guests.make_key(tmp_path_factory.mktemp("key"))
+    found = scenes.Scene(cloud, key, is_repeated=scenes.repeats_all())
     found.records = seen
+    STAGE.callback(_end, found)
     found.start()
-    yield found
+    return found
+
+
+def _end(found: scenes.Scene) -> None:
     found.end()
     found.guest.connection = found.cloud.connect()
     found.guest.delete()
