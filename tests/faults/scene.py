@@ -32,6 +32,8 @@ LOOK_SECONDS = 0.5
 CALM_SECONDS = 3.0
 WHOLE_SECONDS = 300
 BLAME_SECONDS = 60
+# What is over by then need not have been told: a few answers of `status` are all that anybody can get meanwhile.
+UNTOLD_SECONDS = 8
 WORKLOADS = "deployments,statefulsets,daemonsets"
 TYPES = {"identity": "identity", "image": "image", "placement": "placement", "network": "network", "compute": "compute"}
 
@@ -237,8 +239,7 @@ class Scene:
         if silence is not None and repeats_all():
             assert record.silence <= silence, f"the VM was silent for {record.silence} s"
         if blames and record.blamed is None:
-            # What was over before anybody could ask need not have been told.
-            assert fault.back - fault.began < 2, f"status never named {blames!r}: {self._said(fault)}"
+            assert fault.back - fault.began < UNTOLD_SECONDS, f"status never named {blames!r}: {self._said(fault)}"
 
     def _said(self, fault: Fault) -> list[str]:
         return sorted({line for at, lines in self.blame.said if at >= fault.began for line in lines})

@@ -160,8 +160,7 @@ class SmallScene:
         )
         if fault.blames and blamed is None:
             said = sorted({line for at, lines in self.blame.said if at >= fault.began for line in lines})
-            # What was over before anybody could ask need not have been told.
-            assert back - fault.began < 2, f"status never named {fault.blames!r}: {said}"
+            assert back - fault.began < whole.UNTOLD_SECONDS, f"status never named {fault.blames!r}: {said}"
 
 
 @contextlib.contextmanager
