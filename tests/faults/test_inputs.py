@@ -20,8 +20,8 @@ from test_moments import quota
 
 GROUP = "inputs"
 NOWHERE = "localhost/no-such-prefix/keystone:none"
-# Good text, and no database there.
-BAD = "[database]\nconnection = mysql+pymysql://nobody@no-such-host.invalid/none\n"
+# Good text, and no process starts with it: there is no such file.
+BAD = "[DEFAULT]\nlog_config_append = /no/such/file\n"
 DNS = ("deployment/coredns", "-n", "kube-system")
 DNS_SECONDS = 45
 VOLUME_MEBIBYTES = 420
