@@ -135,7 +135,10 @@ def _plain(scene: SmallScene, value: Any) -> Any:
     if isinstance(value, dict):
         return {_plain(scene, key): _plain(scene, one) for key, one in value.items()}
     if isinstance(value, list):
-        return [_plain(scene, one) for one in value]
+        found = [_plain(scene, one) for one in value]
+        # Entries with a name of their own stand in the order in which they came, which means nothing.
+        is_named = all(isinstance(one, dict) and "name" in one for one in found)
+        return sorted(found, key=lambda one: str(one["name"])) if is_named else found
     if isinstance(value, str):
         return RANDOM.sub("#", value.replace(scene.namespace, "NAMESPACE"))
     return "#" if type(value) is int and value in NODE_PORTS else value

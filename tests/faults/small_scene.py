@@ -166,6 +166,10 @@ class SmallScene:
 @contextlib.contextmanager
 def played(cluster: Cluster, namespace: str, found: list[records.Record]) -> Iterator[SmallScene]:
     """A scene with its observers, in a namespace that is made and removed here. The cloud is left to the block."""
+    present = cluster.find("namespaces", namespace, "")
+    if present is not None and "deletionTimestamp" in present["metadata"]:
+        # Of an earlier run.
+        cluster.until_gone("namespaces", namespace, "", GONE_SECONDS)
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     scene = SmallScene(cluster, namespace, found)
     scene.start()
