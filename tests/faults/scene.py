@@ -114,6 +114,38 @@ class Fault:
             time.sleep(0.1)
         return found[1]
 
+    def record(
+        self,
+        back: float,
+        failed: dict[str, list[str]],
+        pods: dict[str, tuple[str, int]],
+        lost: int = 0,
+        silence: float = 0.0,
+    ) -> records.Record:
+        """What is kept of it: ``back`` is when all was well again, ``failed`` what went wrong by service, ``pods`` are
+        those from before."""
+        found = self.scene.blame.first(self.blames, self.began) if self.blames else None
+        now = self.scene.cloud.pods()
+        return records.Record(
+            group=self.group,
+            name=self.name,
+            blamed=None if found is None else round(found[0] - self.began, 1),
+            told="" if found is None else found[1],
+            lasted=round(self.mended - self.began, 1) if self.mended else 0.0,
+            recovery=round(max(0.0, back - (self.mended or self.began)), 1),
+            failed={service: len(problems) for service, problems in failed.items()},
+            problems=sorted({one for problems in failed.values() for one in problems}),
+            lost=lost,
+            silence=silence,
+            pods=sum(now.get(name) != value for name, value in pods.items()),
+        )
+
+    def require_named(self, record: records.Record, back: float) -> None:
+        """Fails where `status` has not named what it should have, and had the time to."""
+        if self.blames and record.blamed is None:
+            said = sorted({line for at, lines in self.scene.blame.said if at >= self.began for line in lines})
+            assert back - self.began < UNTOLD_SECONDS, f"status never named {self.blames!r}: {said}"
+
 
 class Scene:
     """See the module. One for the session; a fault at a time."""
@@ -230,7 +262,10 @@ class Scene:
         fault.back = self.until_whole(fault.mended or time.monotonic(), seconds)
         # Echoes that were sent last may still be answered.
         time.sleep(1)
-        record = self._record(fault, pods)
+        record = fault.record(
+            fault.back, self.apis.failed(fault.began, fault.back), pods,
+            lost=self.echoes.lost(fault.began, fault.back), silence=self.echoes.silence(fault.began, fault.back),
+        )  # fmt: skip
         self.records.append(record)
         assert self.inventory() == changes(before)
         if keeps_guest:
@@ -238,29 +273,7 @@ class Scene:
         # A machine that does other work as well tells little about seconds.
         if silence is not None and repeats_all():
             assert record.silence <= silence, f"the VM was silent for {record.silence} s"
-        if blames and record.blamed is None:
-            assert fault.back - fault.began < UNTOLD_SECONDS, f"status never named {blames!r}: {self._said(fault)}"
-
-    def _said(self, fault: Fault) -> list[str]:
-        return sorted({line for at, lines in self.blame.said if at >= fault.began for line in lines})
-
-    def _record(self, fault: Fault, pods: dict[str, tuple[str, int]]) -> records.Record:
-        blamed = self.blame.first(fault.blames, fault.began) if fault.blames else None
-        until = fault.back
-        now = self.cloud.pods()
-        return records.Record(
-            group=fault.group,
-            name=fault.name,
-            blamed=None if blamed is None else round(blamed[0] - fault.began, 1),
-            told="" if blamed is None else blamed[1],
-            lasted=round(fault.mended - fault.began, 1) if fault.mended else 0.0,
-            recovery=round(max(0.0, until - (fault.mended or fault.began)), 1),
-            failed={name: len(found) for name, found in self.apis.failed(fault.began, until).items()},
-            problems=sorted({one for found in self.apis.failed(fault.began, until).values() for one in found}),
-            lost=self.echoes.lost(fault.began, until),
-            silence=self.echoes.silence(fault.began, until),
-            pods=sum(now.get(name) != value for name, value in pods.items()),
-        )
+        fault.require_named(record, fault.back)
 
 
 def repeats_all() -> bool:

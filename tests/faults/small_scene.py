@@ -141,26 +141,10 @@ class SmallScene:
         self._note(fault, back, min(good, default=back), {})
 
     def _note(self, fault: SmallFault, back: float, since: float, pods: dict[str, tuple[str, int]]) -> None:
-        blamed = self.blame.first(fault.blames, fault.began) if fault.blames else None
-        failed, now = self.api.failed(since, back), self.cloud.pods()
-        self.records.append(
-            records.Record(
-                group=fault.group,
-                name=fault.name,
-                blamed=None if blamed is None else round(blamed[0] - fault.began, 1),
-                told="" if blamed is None else blamed[1],
-                lasted=round(fault.mended - fault.began, 1) if fault.mended else 0.0,
-                recovery=round(max(0.0, back - (fault.mended or fault.began)), 1),
-                failed={"identity": len(failed)} if failed else {},
-                problems=sorted(set(failed)),
-                lost=0,
-                silence=0.0,
-                pods=sum(now.get(one) != value for one, value in pods.items()),
-            )
-        )
-        if fault.blames and blamed is None:
-            said = sorted({line for at, lines in self.blame.said if at >= fault.began for line in lines})
-            assert back - fault.began < whole.UNTOLD_SECONDS, f"status never named {fault.blames!r}: {said}"
+        failed = self.api.failed(since, back)
+        record = fault.record(back, {"identity": failed} if failed else {}, pods)
+        self.records.append(record)
+        fault.require_named(record, back)
 
 
 @contextlib.contextmanager
