@@ -23,6 +23,8 @@ from openstack_operator.embedded import first_vm, paths
 BOOT_SECONDS = 240
 USER_DATA = '#!/bin/sh\necho "=== user data ran on $(hostname) as $(id -un)" > /dev/console\n'
 USER = "guest"
+# What paramiko gives for a command that the other side did not say the end of.
+NO_EXIT_STATUS = -1
 
 
 def until(is_met: Callable[[], Any], what: str, seconds: float, pause: float = 0.5) -> Any:
@@ -99,7 +101,10 @@ class Guest:
             assert time.monotonic() < end, f"{pattern!r} is not on the console:\n{text[-3000:]}"
 
     def run(self, command: str, key: paramiko.PKey | None = None) -> str:
-        """Output of a command in the guest, over ssh with the key pair or another key."""
+        """Output of a command in the guest, over ssh with the key pair or another key.
+
+        Raises EOFError where the guest went away before the command had ended: what came until then is no output.
+        """
         client = paramiko.SSHClient()
         client.set_missing_host_key_policy(paramiko.AutoAddPolicy())
         with contextlib.closing(client):
@@ -109,6 +114,8 @@ class Guest:
             )  # fmt: skip
             _, out, _ = client.exec_command(command, timeout=60)
             text: str = out.read().decode()
+            if out.channel.recv_exit_status() == NO_EXIT_STATUS:
+                raise EOFError(f"the connection to {self.address} ended before `{command}` did")
             return text
 
     def delete(self) -> None:

@@ -296,7 +296,7 @@ def test_a_vm_that_was_rebooted_answers_again(guest: Guest) -> None:
 
 def test_a_vm_survives_the_restart_of_every_node_agent(guest: Guest) -> None:
     """Regression r49, r62."""
-    before = float(guest.run("cut -d' ' -f1 /proc/uptime"))
+    before = _uptime(guest)
     cluster, namespace = guest.cloud.cluster, guest.cloud.namespace
     agents = cluster.items("daemonsets", namespace)
     assert agents
@@ -307,7 +307,7 @@ def test_a_vm_survives_the_restart_of_every_node_agent(guest: Guest) -> None:
         cluster.until_available("daemonsets", agent["metadata"]["name"], namespace)
     guest.cloud.until_ready()
     until(lambda: first_vm.answers(guest.address), "the VM answers again", 60)
-    assert float(guest.run("cut -d' ' -f1 /proc/uptime")) > before, "the VM was started anew"
+    assert _uptime(guest) > before, "the VM was started anew"
     assert guest.connection.compute.get_server(guest.server.id).status == "ACTIVE"
 
 

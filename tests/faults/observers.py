@@ -25,7 +25,10 @@ ECHO_SECONDS = 0.1
 ANSWER_SECONDS = 2.0
 REQUEST_SECONDS = 0.25
 TIMEOUT_SECONDS = 10
-STATUS_SECONDS = 0.5
+# Between two who ask for `status`: each costs half a second of a processor.
+STATUS_SECONDS = 2.0
+# A line of `status --watch` where it is no terminal: the time, what somebody has to do, and the object with its words.
+TOLD = re.compile(r"\d\d:\d\d:\d\d (?:Ready: .*|(?P<kind>Needs you:|Waits for(?: the end of)?) (?P<what>.*))")
 SOURCE = Path(__file__).parents[2] / "src"
 
 # A question to each service that its database must be asked for; the token's own is a login.
@@ -204,23 +207,49 @@ class Apis:
 
 
 class Blame(Observer):
-    """Reads the first lines of `openstack-operator status` again and again: what a person would be told."""
+    """Two who read `openstack-operator status`: one has `status --watch` open, and one asks again and again, who is
+    told also where there is no API server any more. What is over before the second one asks, the first one sees."""
 
     def __init__(self, kubeconfig: Path, namespace: str) -> None:
         super().__init__()
-        self._command = [sys.executable, "-m", "openstack_operator", "status", "-o", "json"]
+        self._command = [sys.executable, "-m", "openstack_operator", "status"]
         self._command += ["--kubeconfig", str(kubeconfig), "--namespace", namespace]
-        self._environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+        self._environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
         self.said: list[tuple[float, list[str]]] = []
-        """When it was asked, and what is waited for; nothing where all is Ready."""
+        """When it was asked or told, and what is waited for; nothing where all is Ready."""
 
     def observe(self) -> None:
-        while not self._over.wait(STATUS_SECONDS):
-            asked = time.monotonic()
-            done = subprocess.run(
-                self._command, check=False, capture_output=True, text=True, env=self._environment, timeout=60
-            )
-            self.said.append((asked, list(self._lines(done))))
+        with contextlib.ExitStack() as open_watches:
+            watch: subprocess.Popen[str] | None = None
+            while not self._over.wait(STATUS_SECONDS):
+                if watch is None or watch.poll() is not None:
+                    # It ends where the API server does not answer at its start.
+                    watch = open_watches.enter_context(self._watching())
+                asked = time.monotonic()
+                done = subprocess.run(
+                    [*self._command, "-o", "json"], check=False, capture_output=True, text=True, timeout=60,
+                    env=self._environment,
+                )  # fmt: skip
+                self.said.append((asked, list(self._lines(done))))
+
+    @contextlib.contextmanager
+    def _watching(self) -> Iterator[subprocess.Popen[str]]:
+        """`status --watch`, whose lines are noted as they come."""
+        command = [*self._command, "--watch"]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=self._environment
+        ) as watch:
+            reader = threading.Thread(target=self._note, args=(watch,), daemon=True)
+            reader.start()
+            yield watch
+            watch.terminate()
+            reader.join(timeout=60)
+
+    def _note(self, watch: subprocess.Popen[str]) -> None:
+        assert watch.stdout is not None
+        for line in watch.stdout:
+            if found := TOLD.match(line):
+                self.said.append((time.monotonic(), [found["what"]] if found["kind"] else []))
 
     def _lines(self, done: subprocess.CompletedProcess[str]) -> Iterator[str]:
         if not done.stdout.startswith("{"):
@@ -231,9 +260,8 @@ class Blame(Observer):
             yield f"{one['kind']} {one['namespace']}/{one['name']}: {one['message'] or one['state']}"
 
     def first(self, pattern: str, since: float) -> tuple[float, str] | None:
-        """When it was first asked, from `since` on, and named what the pattern is for; with the line."""
-        for at, lines in list(self.said):
-            for line in lines:
-                if at >= since and re.search(pattern, line):
-                    return at, line
-        return None
+        """When it first named what the pattern is for, from `since` on; with the line."""
+        found = [
+            (at, line) for at, lines in list(self.said) if at >= since for line in lines if re.search(pattern, line)
+        ]
+        return min(found, default=None)

@@ -144,7 +144,7 @@ class SmallScene:
         failed = self.api.failed(since, back)
         record = fault.record(back, {"identity": failed} if failed else {}, pods)
         self.records.append(record)
-        fault.require_named(record, back)
+        fault.require_named(record)
 
 
 @contextlib.contextmanager

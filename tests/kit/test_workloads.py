@@ -164,16 +164,22 @@ def test_members_are_published_before_they_are_ready() -> None:
 
 
 class Cache:
-    """The part of a scope that waits read, where there is nothing in it."""
+    """The part of a scope that waits read, where there is nothing in it but pods."""
 
     namespace = "ns"
+
+    def __init__(self, *pods: dict[str, Any]) -> None:
+        self._pods = list(pods)
 
     @property
     def manager(self) -> Cache:
         return self
 
     def items(self, resource: kinds.Resource) -> list[dict[str, Any]]:
-        return []
+        return self._pods if resource == kinds.POD else []
+
+    def cached(self, resource: kinds.Resource, namespace: str | None, name: str) -> None:
+        return None
 
     def cached_items(self, resource: kinds.Resource, namespace: str | None) -> list[dict[str, Any]]:
         return []
@@ -184,6 +190,14 @@ def item(replicas: int = 2, generation: int = 3, **status: Any) -> dict[str, Any
         "metadata": {"name": "one", "namespace": "ns", "uid": "u", "generation": generation},
         "spec": {"replicas": replicas, "selector": {"matchLabels": workloads.selector(pod())}},
         "status": status,
+    }
+
+
+def serving(name: str) -> dict[str, Any]:
+    """A pod of the workload that is ready."""
+    return {
+        "metadata": {"name": name, "namespace": "ns", "labels": workloads.selector(pod())},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     }
 
 
@@ -198,7 +212,22 @@ STATEFUL = {"observedGeneration": 3, "replicas": 2, "currentReplicas": 2, "avail
 def test_a_workload_that_runs_what_it_should_is_not_waited_for(
     resource: kinds.Resource, status: dict[str, Any]
 ) -> None:
-    workloads.wait(Cache(), resource, item(**status))  # type: ignore[arg-type]
+    workloads.wait(Cache(serving("one-0"), serving("one-1")), resource, item(**status))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("gone", ["away", "on its way out", "not ready"])
+@pytest.mark.parametrize("status", [DONE, STATEFUL])
+def test_a_server_is_waited_for_before_its_workload_counts_that_a_pod_is_gone(
+    status: dict[str, Any], gone: str
+) -> None:
+    other = serving("one-1")
+    if gone == "on its way out":
+        other["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    elif gone == "not ready":
+        other["status"]["conditions"][0]["status"] = "False"
+    cache = Cache(serving("one-0"), *(() if gone == "away" else (other,)))
+    with pytest.raises(errors.Waiting, match="StatefulSet ns/one: 1 of 2 pods ready"):
+        workloads.wait(cache, kinds.STATEFULSET, item(**status))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
