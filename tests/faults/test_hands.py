@@ -60,7 +60,7 @@ SCALED = [
     ("statefulsets", "mariadb"),
     ("statefulsets", "rabbitmq"),
     ("statefulsets", "memcached"),
-    ("statefulsets", "glance-api"),
+    ("deployments", "glance-api"),
     ("statefulsets", "ovn-nb"),
     ("statefulsets", "ovn-sb"),
 ]
@@ -76,7 +76,7 @@ DELETED = [
     ("deployments", "placement-api"),
     ("statefulsets", "mariadb"),
     ("statefulsets", "ovn-sb"),
-    ("statefulsets", "glance-api"),
+    ("deployments", "glance-api"),
     ("services", "mariadb"),
     ("services", "rabbitmq-members"),
     ("services", "ovn-nb"),
