@@ -84,6 +84,7 @@ def test_a_server_that_must_answer_is_asked_twice_and_its_start_is_only_connecte
     assert found["startupProbe"]["tcpSocket"] == {"port": 80}
     assert (found["readinessProbe"]["exec"], found["livenessProbe"]["exec"]) == (look["exec"], look["exec"])
     assert (found["readinessProbe"]["periodSeconds"], found["readinessProbe"]["failureThreshold"]) == (10, 2)
+    assert found["livenessProbe"]["terminationGracePeriodSeconds"] == 30, "what hangs does not end when it is asked to"
 
 
 def test_settings_of_the_user_reach_the_pod_and_resources_the_first_container() -> None:

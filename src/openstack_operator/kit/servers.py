@@ -19,7 +19,9 @@ async def ensure(scope: Scope[Any], pod: workloads.Pod, ports: Mapping[str, int]
     spec = scope.spec
     members = names.members_service(scope.name)
     await scope.apply(kinds.SERVICE, workloads.service(pod, members, ports, headless=True))
-    await scope.apply(kinds.SERVICE, workloads.service(pod, scope.name, ports))
+    # There is one pod at most: nobody is better off where a server that is not well cannot be reached either. One whose
+    # volume is full answers still what it only has to read.
+    await scope.apply(kinds.SERVICE, workloads.service(pod, scope.name, ports, only_ready=False))
     body = workloads.stateful_set(pod, scope.name, spec.replicas, volume=spec, service_name=members)
     item = await workloads.apply_stateful_set(scope, body, spec)
     scope.status["replicas"] = item.get("status", {}).get("replicas", 0)

@@ -29,6 +29,8 @@ STARTUP_PERIOD, STARTUP_EXEC_PERIOD, STARTUP_EXEC_DELAY = 1, 8, 2
 LOOK_FOR_A_WHILE = f'for _ in {" ".join(map(str, range(8)))}; do "$@" && exit; sleep 1; done; exit 1'
 READINESS_PERIOD = 10
 LIVENESS_PERIOD = 30
+# What has not answered for minutes will not end by itself either.
+HUNG_GRACE_SECONDS = 30
 ANSWER_SECONDS = 3
 
 CPU_FIRST, CPU_AWAITED, CPU_COMMON, CPU_MINOR = "100m", "50m", "25m", "10m"
@@ -250,7 +252,8 @@ def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main:
         # What waits for an answer is patient in itself.
         body["readinessProbe"] = _probe(one, one.readiness or one.probe, READINESS_PERIOD, 2 if one.readiness else 3)
     if main and one.liveness:
-        body["livenessProbe"] = _probe(one, one.liveness, LIVENESS_PERIOD, 6)
+        liveness = _probe(one, one.liveness, LIVENESS_PERIOD, 6)
+        body["livenessProbe"] = liveness | {"terminationGracePeriodSeconds": HUNG_GRACE_SECONDS}
     if one.pre_stop_seconds:
         body["lifecycle"] = {"preStop": {"sleep": {"seconds": one.pre_stop_seconds}}}
     return body
@@ -272,11 +275,12 @@ def exec_probe(*command: str) -> dict[str, Any]:
     return {"exec": {"command": list(command)}}
 
 
-def greeting_probe(port: int) -> dict[str, Any]:
+def greeting_probe(port: int, then: str = "exit") -> dict[str, Any]:
     """For servers that speak first, such as MariaDB: the kernel takes connections for one that hangs, but greets
-    nobody. The shell's own means, because a client program costs several times as much."""
+    nobody. The shell's own means, because a client program costs several times as much. ``then`` is what bash does
+    when it was greeted."""
     script = (
-        f"exec 3<> /dev/tcp/localhost/{port} && read -r -n 1 -t {ANSWER_SECONDS} -u 3 && exit; "
+        f"if exec 3<> /dev/tcp/localhost/{port} && read -r -n 1 -t {ANSWER_SECONDS} -u 3; then {then}; exit; fi; "
         f"echo port {port} does not answer within {ANSWER_SECONDS} s; exit 1"
     )
     return exec_probe("bash", "-c", script)
@@ -372,11 +376,12 @@ def service(
     ports: Mapping[str, int],
     *,
     headless: bool = False,
+    only_ready: bool = True,
     kind: str = "ClusterIP",
     node_port: int | None = None,
 ) -> Object:
     """A Service for the pods; ``headless`` ones publish addresses before pods are ready, for members among
-    themselves."""
+    themselves, and so do others that lead not to ``only_ready`` pods."""
     spec: dict[str, Any] = {
         "type": kind,
         "selector": selector(pod),
@@ -387,7 +392,9 @@ def service(
         ],
     }
     if headless:
-        spec |= {"clusterIP": "None", "publishNotReadyAddresses": True}
+        spec["clusterIP"] = "None"
+    if headless or not only_ready:
+        spec["publishNotReadyAddresses"] = True
     return {"metadata": _head(pod, name), "spec": spec}
 
 

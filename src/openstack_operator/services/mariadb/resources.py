@@ -7,6 +7,12 @@ from openstack_operator.services.mariadb.config import DATA, PORT, RUN
 from openstack_operator.services.mariadb.types import MariaDBSpec
 
 UID = 42434
+LEAST_MEBIBYTES = 32
+"""Free on the volume: with less, InnoDB cannot make a table of any size larger, and waits with whoever writes."""
+ROOM = (
+    f'free=$(($(stat --file-system --format="%a * %S" {DATA}) >> 20)); [ $free -ge {LEAST_MEBIBYTES} ] || '
+    '{ echo "the volume of the database is full: $free MiB are free; it takes no data until there is more"; exit 1; }'
+)
 BLUEPRINT = blueprint.Blueprint("mariadb", kinds.MARIADB, "mariadb", UID)
 
 
@@ -21,7 +27,7 @@ def pod(instance: str, spec: MariaDBSpec, sources: config.Sources) -> workloads.
             command=("sh", f"{config.SCRIPTS}/start.sh"),
             ports={"mysql": PORT},
             probe=workloads.tcp_probe(PORT),
-            readiness=workloads.greeting_probe(PORT),
+            readiness=workloads.greeting_probe(PORT, then=ROOM),
             liveness=workloads.greeting_probe(PORT),
             cpu=workloads.CPU_AWAITED,
             memory=f"{spec.buffer_pool_mebibytes + 128}Mi",
