@@ -19,9 +19,9 @@ import pytest
 from test_controlplane import INFRASTRUCTURE, only
 from world import condition, decoded
 
-from openstack_operator.kit import credentials, identity
+from openstack_operator.kit import credentials, identity, labels
 from openstack_operator.kit import kinds as ours
-from openstack_operator.runtime import kinds
+from openstack_operator.runtime import conditions, kinds
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
@@ -129,6 +129,39 @@ async def test_databases_are_granted_changed_and_dropped_in_a_real_mariadb(real:
     async with real.operator("mariadb") as operator:
         await operator.settle()
         assert "schema_two" in await asyncio.to_thread(databases, "two", "plain")
+
+        # And where somebody who may use it has stopped serving.
+        tags = labels.pod("nova", "nova", "scheduler", "NovaScheduler")
+        metadata = {"name": "user", "namespace": real.namespace, "labels": tags}
+        spec = {"containers": [{"name": "main", "image": "nowhere/nothing"}]}
+        await real.create(kinds.POD, "user", spec, metadata=metadata)
+        await real.until(kinds.POD, lambda item: conditions.is_true(item, "Ready"), "user")
+        await operator.settle()
+        await asyncio.to_thread(execute, "root", root, "DROP USER 'two'@'%'")
+        await stop_serving(real, "user")
+        await until_granted("two", "plain")
+
+
+async def stop_serving(world: Any, name: str) -> None:
+    """What a kubelet writes when a container's probe fails for a while that was well."""
+    status = (await world.get(kinds.POD, name))["status"]
+    began = "2026-01-01T00:00:00Z"
+    for container in status["containerStatuses"]:
+        container |= {"ready": False, "state": {"running": {"startedAt": began}}}
+    for one in status["conditions"]:
+        if one["type"] in ("Ready", "ContainersReady"):
+            one |= {"status": "False", "lastTransitionTime": conditions.now()}
+    await world.patch(kinds.POD, name, {"status": status}, "status")
+
+
+async def until_granted(user: str, password: str) -> None:
+    """A login has no watch."""
+    for _ in range(100):
+        with contextlib.suppress(pymysql.err.OperationalError):
+            assert f"schema_{user}" in await asyncio.to_thread(databases, user, password)
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{user} was not granted anything again")
 
 
 async def test_virtual_hosts_are_granted_changed_and_deleted_in_a_real_rabbitmq(real: Any, tmp_path: Path) -> None:

@@ -337,3 +337,35 @@ def test_events_about_pods_and_workloads_wake_the_object_that_they_belong_to() -
 def test_of_all_warnings_those_alone_are_kept_that_say_what_no_status_says() -> None:
     event = {"reason": "BackOff", "metadata": {}, "involvedObject": {}, "message": "x"}
     assert events.trimmed(event) is None
+
+
+STARTED, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
+
+
+def _probed(ready: str, since: str, **container: Any) -> Object:
+    status = {"started": True, "state": {"running": {"startedAt": STARTED}}, **container}
+    return {
+        "metadata": {"name": "one"},
+        "status": {
+            "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": since}],
+            "containerStatuses": [status],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod", "has_stopped"),
+    [
+        (_probed("False", LATER), True),
+        (_probed("True", LATER), False),
+        # On its way up: not ready since before its container began.
+        (_probed("False", STARTED), False),
+        (_probed("False", LATER, started=False), False),
+        (_probed("False", LATER, state={"terminated": {"exitCode": 1}}), False),
+        (_probed("False", LATER) | {"metadata": {"name": "one", "deletionTimestamp": LATER}}, False),
+        ({"metadata": {"name": "one"}, "status": {}}, False),
+    ],
+    ids=["probe fails", "ready", "starts", "its start is looked at", "ended", "told to finish", "new"],
+)
+def test_a_pod_has_stopped_serving_when_its_probe_fails_that_was_well(pod: Object, has_stopped: bool) -> None:
+    assert pods.has_stopped_serving(pod) is has_stopped

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from openstack_operator.kit import credentials, labels, verified
+from openstack_operator.kit import credentials, labels, pods, verified
 from openstack_operator.kit.types import Ref
 from openstack_operator.runtime import controller, errors
 from openstack_operator.runtime import kinds as built_in
@@ -40,7 +40,8 @@ async def settle(
 ) -> None:
     """Calls ``act`` with what must be granted and what must be dropped, if anything, and sets ``status.<field>``.
 
-    ``selector`` selects the server's pods: another container may hold other data, so everything is granted anew.
+    ``selector`` selects the server's pods: another container may hold other data, so everything is granted anew. So it
+    is when a pod of somebody else has stopped serving: what it has lost may be what was granted to it.
     Raises ``errors.Stalled`` for requests whose Secret is unusable, after all others were dealt with.
     """
     wanted: dict[str, tuple[str, str, str]] = {}
@@ -57,13 +58,15 @@ async def settle(
     asked = {request.name for request in requests}
     gone = {name: (entry["user"], "") for name, entry in granted.items() if name not in asked}
     server = ".".join(sorted(_containers(scope, selector)))
+    is_missed = _is_missed(scope, field)
     due = {
         name: (user, password)
         for name, (user, password, known) in wanted.items()
-        if name not in granted or not verified.is_current(scope, f"{field} {name}", f"{server}.{known}")
+        if name not in granted or is_missed or not verified.is_current(scope, f"{field} {name}", f"{server}.{known}")
     }
     if (gone or due) and not verified.is_assumed(scope):
         await act(due, gone)
+        _note_missed(scope, field)
     for name in due:
         user, _, known = wanted[name]
         verified.note(scope, f"{field} {name}", f"{server}.{known}")
@@ -89,9 +92,44 @@ def _containers(scope: Scope[Any], selector: dict[str, str]) -> Iterable[str]:
                 yield str(container.get("containerID"))
 
 
-def watch(resource: Resource, field: str) -> Watch:
-    """Changes of a Secret that an entry names wake the object with that entry."""
+def _missing(scope: Scope[Any]) -> str:
+    """Names of the pods that have stopped serving, the server's own left out."""
+    found = (pod["metadata"] for pod in scope.items(built_in.POD) if pods.has_stopped_serving(pod))
+    return ",".join(sorted(one["name"] for one in found if one.get("labels", {}).get(labels.OWNER_KIND) != scope.kind))
 
+
+def _is_missed(scope: Scope[Any], field: str) -> bool:
+    """Whether pods have stopped serving since everything was granted last."""
+    if verified.is_assumed(scope):
+        return False
+    missing = _missing(scope)
+    if not missing:
+        verified.forget(scope, f"{field} missed")
+    return bool(missing) and not verified.is_current(scope, f"{field} missed", missing)
+
+
+def _note_missed(scope: Scope[Any], field: str) -> None:
+    if missing := _missing(scope):
+        verified.note(scope, f"{field} missed", missing)
+
+
+def watches(resource: Resource, field: str) -> tuple[Watch, Watch]:
+    """What wakes an object with entries: a Secret that an entry names, and a pod that has stopped serving."""
+    return _watch_secrets(resource, field), _watch_users(resource)
+
+
+def _watch_users(resource: Resource) -> Watch:
+    def keys(pod: Object, manager: Any) -> Iterable[Key]:
+        metadata = pod["metadata"]
+        if labels.OWNER_KIND not in metadata.get("labels", {}) or not pods.has_stopped_serving(pod):
+            return
+        for item in manager.informer(resource).items(metadata["namespace"]):
+            yield metadata["namespace"], item["metadata"]["name"]
+
+    return Watch(built_in.POD, keys, pods.has_stopped_serving)
+
+
+def _watch_secrets(resource: Resource, field: str) -> Watch:
     def keys(secret: Object, manager: Any) -> Iterable[Key]:
         metadata = secret["metadata"]
         for item in manager.informer(resource).items(metadata["namespace"]):

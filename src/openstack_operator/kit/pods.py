@@ -195,6 +195,20 @@ def is_ready(pod: Object) -> bool:
     return "deletionTimestamp" not in pod["metadata"] and conditions.is_true(pod, conditions.READY)
 
 
+def has_stopped_serving(pod: Object) -> bool:
+    """Whether a container of it runs that was ready, and is not any more: by its probe, something is away that it
+    needs. One that is on its way up has never been ready."""
+    ready = conditions.find(pod, conditions.READY) or {}
+    if "deletionTimestamp" in pod["metadata"] or ready.get("status") != "False":
+        return False
+    for container in pod.get("status", {}).get("containerStatuses", []):
+        running = container.get("state", {}).get("running")
+        # Both are texts of one form, to the second.
+        if running and container.get("started") and running["startedAt"] < ready.get("lastTransitionTime", ""):
+            return True
+    return False
+
+
 def one_line(text: str) -> str:
     """The text with line breaks as spaces, of bearable length."""
     return _cut(" ".join(text.split()))

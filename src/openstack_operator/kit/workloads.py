@@ -26,7 +26,9 @@ from openstack_operator.runtime.kinds import Resource
 # 30 s, that happened to nova-compute in one of five bring-ups.
 STARTUP_SECONDS = 300
 STARTUP_PERIOD, STARTUP_EXEC_PERIOD, STARTUP_EXEC_DELAY = 1, 8, 2
-LOOK_FOR_A_WHILE = f'for _ in {" ".join(map(str, range(8)))}; do "$@" && exit; sleep 1; done; exit 1'
+LOOK_FOR_A_WHILE = (
+    f'for _ in {" ".join(map(str, range(8)))}; do said=$("$@") && exit; sleep 1; done; echo "$said"; exit 1'
+)
 READINESS_PERIOD = 10
 LIVENESS_PERIOD = 30
 # What has not answered for minutes will not end by itself either.
@@ -289,7 +291,8 @@ def greeting_probe(port: int, then: str = "exit") -> dict[str, Any]:
 def connected_probe(port: int) -> dict[str, Any]:
     """For daemons without a port of their own: the pod holds an established connection to ``port`` elsewhere (the
     message bus). Read from the kernel's table, because a probe in Python costs two CPU seconds."""
-    return exec_probe("grep", "-qE", f":{port:04X} 01 ", "/proc/net/tcp", "/proc/net/tcp6")
+    look = f"grep -qE ':{port:04X} 01 ' /proc/net/tcp /proc/net/tcp6"
+    return exec_probe("sh", "-c", f"{look} && exit; echo no connection to port {port}; exit 1")
 
 
 def _spread(tags: dict[str, str]) -> dict[str, Any]:

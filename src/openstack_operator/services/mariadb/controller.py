@@ -67,7 +67,7 @@ CONTROLLER = Controller(
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.STATEFULSET, built_in.PVC),
     watches=(
-        grants.watch(kinds.MARIADB, "databases"),
+        *grants.watches(kinds.MARIADB, "databases"),
         *pods.watches(kinds.MARIADB),
         storage.watch(kinds.MARIADB),
         storage.watch_claims(kinds.MARIADB),

@@ -67,7 +67,7 @@ CONTROLLER = Controller(
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.SERVICE, built_in.STATEFULSET, built_in.PVC),
     watches=(
-        grants.watch(kinds.RABBITMQ, "vhosts"),
+        *grants.watches(kinds.RABBITMQ, "vhosts"),
         *pods.watches(kinds.RABBITMQ),
         storage.watch(kinds.RABBITMQ),
         storage.watch_claims(kinds.RABBITMQ),
