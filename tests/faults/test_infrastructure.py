@@ -75,8 +75,8 @@ def test_all_databases_and_buses_may_be_killed_together(scene: Scene) -> None:
 
 
 def test_the_message_bus_may_lose_everything_that_it_knows(scene: Scene) -> None:
-    """The virtual host is deleted with its queues, users' rights and messages in it. Those who lose it say so, and it is
-    made again for them."""
+    """The virtual host is deleted with its queues, users' rights and messages in it. Those who lose it say so, and get
+    it back."""
     for _ in range(scene.times):
         host = scene.cloud.secret("nova-mq")["vhost"]
         name = "a virtual host of RabbitMQ deleted"

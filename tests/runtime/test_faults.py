@@ -16,7 +16,7 @@ import toy
 
 import watching
 from openstack_operator.embedded.apiserver import free_ports
-from openstack_operator.runtime import controller, kinds, lease, manager
+from openstack_operator.runtime import controller, errors, kinds, lease, manager
 
 PROGRAM = Path(toy.__file__)
 
@@ -112,6 +112,33 @@ async def test_of_two_operators_one_works_and_the_other_takes_over_at_once_when_
             assert writes(first, before) == []
             # Once when it started, once when it took over: a warm cache may lag behind the last writes of the first.
             assert second.requests().count(("list", "secrets", "")) == 2
+
+
+async def test_the_lease_tells_when_its_holder_has_looked_at_everything(world: Any) -> None:
+    """Not of the process before, which had the same name."""
+    reached, proceed = asyncio.Event(), asyncio.Event()
+
+    async def ensure(scope: toy.Scope) -> None:
+        reached.set()
+        await proceed.wait()
+        raise errors.Waiting("Nothing", "for ever", retry_after=60)
+
+    def caught_up(item: Any) -> str | None:
+        return ((item or {}).get("metadata", {}).get("annotations") or {}).get(f"{toy.DOMAIN}/caught-up")
+
+    await world.create()
+    for _ in range(2):
+        reached.clear()
+        proceed.clear()
+        steps = (controller.Step("ConfigReady", ensure),)
+        async with world.operator(toy.toys(steps=steps), election=settings(world, "a")):
+            await reached.wait()
+            held = await world.until(kinds.LEASE, lambda item: item["spec"]["holderIdentity"] == "a", "toys")
+            assert caught_up(held) is None
+            proceed.set()
+            await world.until(kinds.LEASE, lambda item: caught_up(item) == "a", "toys")
+            item = await world.until(toy.RESOURCE, lambda item: item is not None)
+            assert toy.ready_condition(item)["reason"] == "Nothing", "what was found was told before"
 
 
 def writes(operator: Any, since: int = 0) -> list[tuple[str, str, str]]:

@@ -22,14 +22,15 @@ import yaml
 
 from openstack_operator.embedded import addresses
 from openstack_operator.kit import kinds as ours
-from openstack_operator.kit import names
-from openstack_operator.runtime import client, conditions, informer
+from openstack_operator.kit import labels, names
+from openstack_operator.runtime import client, conditions, informer, kinds, lease
 from openstack_operator.services import SERVICES
 
 Log = Callable[[str], None]
 
 SYSTEM_NAMESPACE = "openstack-operator-system"
 DEPLOY_SECONDS = 1800
+CATCH_UP_SECONDS = 60
 
 
 class CloudError(Exception):
@@ -105,6 +106,45 @@ def install_operator(cloud: Cloud, log: Log, content: str = "") -> None:
         pods = kubectl(cloud, "-n", SYSTEM_NAMESPACE, "get", "pods", "-o", "wide", check=False)
         logs = kubectl(cloud, "-n", SYSTEM_NAMESPACE, "logs", "deployment/openstack-operator", "--tail=20", check=False)
         raise CloudError(f"{problem}\n{pods}\n{logs}") from None
+    log("waiting for its first look at everything")
+    asyncio.run(_wait_caught_up(cloud, log))
+
+
+async def _wait_caught_up(cloud: Cloud, log: Log, seconds: float = CATCH_UP_SECONDS) -> None:
+    """Watches the operator's Lease until its holder has looked at every object once.
+
+    Before that a cloud says what another operator, or the one before a restart, found: Ready, of what is replaced in
+    the next moment.
+    """
+    changed = asyncio.Event()
+    async with client.Client(client.Config.load(str(cloud.kubeconfig)), "openstack-operator-cli") as api:
+        leases = informer.Informer(
+            api, kinds.LEASE, SYSTEM_NAMESPACE, {"fieldSelector": f"metadata.name={labels.OPERATOR}"}
+        )
+        pods = informer.Informer(api, kinds.POD, SYSTEM_NAMESPACE)
+        for cache in (leases, pods):
+            cache.subscribe(lambda new, old: changed.set())
+        watching = [asyncio.create_task(cache.run()) for cache in (leases, pods)]
+        try:
+            async with asyncio.timeout(seconds):
+                while not _is_caught_up(leases, pods):
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError:
+            # It does not say so where it is of an older version, or has much to do.
+            log(f"the operator has not looked at everything within {seconds:.0f} s")
+        finally:
+            for task in watching:
+                task.cancel()
+
+
+def _is_caught_up(leases: informer.Informer, pods: informer.Informer) -> bool:
+    found = leases.get(SYSTEM_NAMESPACE, labels.OPERATOR)
+    holder = found["spec"].get("holderIdentity") if found else None
+    pod = pods.get(SYSTEM_NAMESPACE, holder) if holder else None
+    if found is None or pod is None or "deletionTimestamp" in pod["metadata"]:
+        return False
+    return bool(found["metadata"].get("annotations", {}).get(f"{ours.DOMAIN}/{lease.CAUGHT_UP}") == holder)
 
 
 def manifest(cloud: Cloud) -> dict[str, Any]:

@@ -9,6 +9,7 @@ duration on OUR clock.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import math
 import time
@@ -18,6 +19,9 @@ from openstack_operator.runtime.client import Client, Object
 
 log = logs.get("lease")
 
+CAUGHT_UP = "caught-up"
+"""The annotation, behind the domain."""
+
 
 class LostError(errors.OperatorError):
     """The lease could not be renewed in time: another replica may lead, this one must stop at once."""
@@ -25,7 +29,11 @@ class LostError(errors.OperatorError):
 
 class Election:
     """Runs for one Lease. ``leading`` is set from the first success on, ``is_contended`` once another replica was seen
-    to hold it."""
+    to hold it.
+
+    ``annotation`` of the Lease has the holder's identity once ``tell_caught_up`` was called: from then on what objects
+    say of themselves is what this process found.
+    """
 
     def __init__(
         self,
@@ -34,6 +42,7 @@ class Election:
         name: str,
         identity: str,
         *,
+        annotation: str,
         duration: float = 15,
         renew: float = 5,
     ) -> None:
@@ -41,6 +50,7 @@ class Election:
         self.is_contended = False
         self._client, self._namespace, self._name, self._identity = client, namespace, name, identity
         self._duration, self._renew = duration, renew
+        self._annotation, self._caught_up, self._hurry = annotation, False, asyncio.Event()
         # As our last write left it: a renewal needs no read, its version tells when somebody else wrote.
         self._ours: Object | None = None
         self._seen: tuple[object, object] | None = None
@@ -75,7 +85,15 @@ class Election:
                     raise LostError(f"lease {self._name} was taken by another replica")
                 else:
                     self.is_contended = True
-            await asyncio.sleep(max(0.0, min(pause, deadline - time.monotonic())))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, min(pause, deadline - time.monotonic()))):
+                    await self._hurry.wait()
+            self._hurry.clear()
+
+    def tell_caught_up(self) -> None:
+        """The leader has looked at everything once: the Lease says so at once."""
+        self._caught_up = True
+        self._hurry.set()
 
     async def release(self) -> None:
         """Gives the lease back, so that the next replica takes over at once."""
@@ -107,6 +125,11 @@ class Election:
                 acquireTime=time_now,
                 leaseTransitions=spec.get("leaseTransitions", 0) + 1,
             )
+        # A process that starts again in its pod has the same name as the one before.
+        annotations = lease["metadata"].setdefault("annotations", {})
+        annotations.pop(self._annotation, None)
+        if self._caught_up:
+            annotations[self._annotation] = self._identity
         # Rounded up: others must not think it expired earlier than we do.
         spec.update(leaseDurationSeconds=max(1, math.ceil(self._duration)), renewTime=time_now)
         write = self._client.replace if "resourceVersion" in lease["metadata"] else self._client.create

@@ -24,6 +24,9 @@ log = logs.get("manager")
 
 DRAIN_SECONDS = 20
 
+LOOK_SECONDS, CATCH_UP_SECONDS = 0.1, 10
+"""Nothing due for that long is rest; so long a leader that has looked at everything waits for it at most."""
+
 # How long a step may wait for the first LIST of an object that it follows.
 FOLLOW_SECONDS = 15
 
@@ -220,9 +223,12 @@ class Manager:
             self._spawn(self.webhook.watch_configuration())
             self._spawn(self.webhook.lead())
         for runner in self.runners:
+            runner.begin()
             for _ in range(runner.controller.workers):
                 self._spawn(runner.work())
             self._spawn(runner.resync())
+        if election is not None and await self._reached(self._caught_up()):
+            election.tell_caught_up()
         await self._stop.wait()
         if self._failure is None:
             await self._drain()
@@ -236,6 +242,7 @@ class Manager:
             settings.namespace,
             settings.name,
             settings.identity,
+            annotation=f"{self.domain}/{lease.CAUGHT_UP}",
             duration=settings.duration,
             renew=settings.renew,
         )
@@ -254,6 +261,17 @@ class Manager:
     async def _all_synced(self) -> None:
         for informer in self._informers.values():
             await informer.synced.wait()
+
+    async def _caught_up(self) -> None:
+        """Every object was looked at once, and what that led to at once as well, such as what parents say of children
+        that are not Ready any more."""
+        for runner in self.runners:
+            await runner.looked.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CATCH_UP_SECONDS):
+                # A queue does not tell when it rests, and this is asked once in a life.
+                while not all(runner.queue.is_quiet(LOOK_SECONDS) for runner in self.runners):  # noqa: ASYNC110
+                    await asyncio.sleep(LOOK_SECONDS)
 
     async def _true(self, event: asyncio.Event) -> None:
         await event.wait()

@@ -66,6 +66,10 @@ class Queue(Generic[K]):
         limit = asyncio.get_running_loop().time() + seconds
         return sum(timer.when() <= limit for timer in self._timers.values())
 
+    def is_quiet(self, seconds: float) -> bool:
+        """Nothing is worked on, and nothing is due within so many seconds."""
+        return not self._dirty and not self._busy and not self.soon(seconds)
+
     def add(self, key: K) -> None:
         """Queues a key now; a pending delayed addition is replaced."""
         if self._closed:

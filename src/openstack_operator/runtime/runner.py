@@ -57,6 +57,9 @@ class Runner(Generic[S]):
         metrics.RETRIES_PENDING.labels(resource.kind).set_function(lambda: self.queue.delayed)
         self._log = logs.get("controller")
         self._finalizer = f"{manager.domain}/{resource.kind.lower()}"
+        self.looked = asyncio.Event()
+        """Set when everything that was there at ``begin`` was worked on once."""
+        self._unseen: set[Key] = set()
         # uid of each object that was worked on, to clean up after it.
         self._known: dict[Key, str] = {}
         manager.informer(resource).subscribe(self._on_own)
@@ -117,6 +120,15 @@ class Runner(Generic[S]):
 
     # --- one pass -------------------------------------------------------------------------------------------------
 
+    def begin(self) -> None:
+        """Workers start now."""
+        self._unseen = {key_of(item) for item in self.manager.informer(self._resource).items()}
+        self._note_looked()
+
+    def _note_looked(self) -> None:
+        if not self._unseen:
+            self.looked.set()
+
     async def work(self) -> None:
         """One worker: reconciles keys until cancelled."""
         kind = self._resource.kind
@@ -127,6 +139,8 @@ class Runner(Generic[S]):
                 result = await self.reconcile(key)
             finally:
                 self.queue.done(key)
+                self._unseen.discard(key)
+                self._note_looked()
                 metrics.one(metrics.RECONCILE_SECONDS, kind).observe(time.perf_counter() - started)
             metrics.one(metrics.RECONCILES, kind, result).inc()
 
