@@ -68,6 +68,32 @@ def cloud(**services: Object) -> tree.Picture:
     return tree.build(OWN, objects)
 
 
+def test_a_pod_that_waits_for_its_claim_says_what_the_claim_waits_for() -> None:
+    server = owned(built_in.STATEFULSET, "mariadb", "db", {})
+    pod = owned(built_in.POD, "mariadb-0", "mariadb", {"phase": "Pending"})
+    pod["spec"] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data-mariadb-0"}}]}
+    claim = owned(built_in.PVC, "data-mariadb-0", None, {"phase": "Pending"})
+    claim["spec"] = {"storageClassName": "slow"}
+    storage = {"metadata": {"name": "slow", "uid": "slow"}, "provisioner": "example.com/nobody"}
+    objects: dict[Resource, list[Object]] = {one: [] for one in (*OWN, *tree.BUILT_IN)}
+    objects |= {
+        kinds.CONTROL_PLANE: [of_ours(kinds.CONTROL_PLANE, "cloud", "something is missing")],
+        kinds.MARIADB: [of_ours(kinds.MARIADB, "db", "it starts")],
+        built_in.STATEFULSET: [server],
+        built_in.POD: [pod],
+        built_in.PVC: [claim],
+        built_in.STORAGECLASS: [storage],
+    }
+    (found,) = status.blockers(tree.build(OWN, objects))
+    assert (found.label, found.message) == (
+        "Pod openstack/mariadb-0",
+        "PersistentVolumeClaim openstack/data-mariadb-0: waits for a volume from example.com/nobody (StorageClass slow)",
+    )
+    # Who may not see storage classes is not told that there are none.
+    (found,) = status.blockers(tree.build(OWN, objects | {built_in.STORAGECLASS: []}))
+    assert found.message == "starting (not scheduled yet)"
+
+
 def answer(picture: tree.Picture) -> str:
     return tree.blocking(picture, picture.roots[0]).label
 

@@ -36,6 +36,14 @@ OURS = {"labelSelector": labels.SELECTOR}
 # The operator lives in a namespace of its own, and carries another label than what it makes.
 OPERATOR = {"labelSelector": f"app.kubernetes.io/name={labels.OPERATOR}"}
 
+# What says more about pods than they do themselves, and may be hidden from who reads.
+BESIDE: tuple[tuple[Resource, Mapping[str, str], Callable[[Object], Object | None]], ...] = (
+    (built_in.EVENT, events.WARNINGS, events.trimmed),
+    (built_in.NODE, {}, lambda node: node),
+    (built_in.PVC, OURS, lambda claim: claim),
+    (built_in.STORAGECLASS, {}, lambda one: one),
+)
+
 # Room beside the names for two columns, at least: state, and since when.
 STATE_WIDTH, AGE_WIDTH = 18, 7
 LONGEST_MESSAGE = 400
@@ -127,16 +135,17 @@ async def read_operator(api: client.Client) -> dict[Resource, list[Object]]:
 
 
 async def read_beside(api: client.Client, namespace: str | None) -> dict[Resource, list[Object]]:
-    """Warnings and nodes, which say more about pods; nothing for somebody who may not see them."""
+    """Warnings and what else says more about pods; nothing for somebody who may not see it."""
     found: dict[Resource, list[Object]] = {}
-    for resource, selectors in ((built_in.EVENT, events.WARNINGS), (built_in.NODE, {})):
+    for resource, selectors, trim in BESIDE:
         where = namespace if resource.namespaced else None
         try:
-            found[resource] = await read(api, resource, where, selectors) or []
+            listed = await read(api, resource, where, selectors) or []
         except errors.ApiError as problem:
             if problem.status != 403:
                 raise
-    found[built_in.EVENT] = [kept for one in found.get(built_in.EVENT, ()) if (kept := events.trimmed(one))]
+        else:
+            found[resource] = [kept for one in listed if (kept := trim(one))]
     return found
 
 
@@ -164,10 +173,12 @@ async def watch(
             cache.subscribe(lambda new, old: changed.set())
         # Heartbeats and repetitions are no reason to draw; what is drawn next knows them.
         beside = [
-            Informer(api, built_in.EVENT, namespace, events.WARNINGS, events.trimmed),
-            Informer(api, built_in.NODE, None),
+            Informer(api, resource, namespace if resource.namespaced else None, selectors, trim)
+            for resource, selectors, trim in BESIDE
         ]
-        beside[0].subscribe(lambda new, old: changed.set())
+        for cache in beside:
+            if cache.resource != built_in.NODE:
+                cache.subscribe(lambda new, old: changed.set())
         async with asyncio.TaskGroup() as group:
             for cache in (*caches, *operator, *beside):
                 group.create_task(cache.run())

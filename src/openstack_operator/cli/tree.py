@@ -103,8 +103,13 @@ def build(own: Sequence[Resource], objects: Objects) -> Picture:
                 operator = item
     for event in objects.get(kinds.EVENT, ()):
         below[event["involvedObject"]["uid"]].append((kinds.EVENT, event))
-    for node in objects.get(kinds.NODE, ()):
-        below[f"{kinds.NODE.kind} {node['metadata']['name']}"].append((kinds.NODE, node))
+    for resource in (kinds.NODE, kinds.PVC):
+        for item in objects.get(resource, ()):
+            below[_label(resource, item["metadata"].get("namespace"), item["metadata"]["name"])].append(
+                (resource, item)
+            )
+    for item in objects.get(kinds.STORAGECLASS, ()):
+        below[kinds.STORAGECLASS.kind].append((kinds.STORAGECLASS, item))
     shown = _node(kinds.DEPLOYMENT, operator, below) if operator else None
     return Picture(tuple(_node(resource, item, below) for resource, item in tops), shown)
 
@@ -190,8 +195,8 @@ def _node(resource: Resource, item: Object, below: Mapping[str, Sequence[tuple[R
         else:
             children.append(_node(child_resource, child, below))
     if resource == kinds.POD:
-        hosts = below.get(f"{kinds.NODE.kind} {item.get('spec', {}).get('nodeName')}", ())
-        return _pod(item, warnings, next((host for _, host in hosts), None))
+        hosts = below.get(_label(kinds.NODE, None, item.get("spec", {}).get("nodeName")), ())
+        return _pod(item, warnings, next((host for _, host in hosts), None), _claim(item, below))
     if resource in WORKLOADS:
         return _workload(resource, item, tuple(children), warnings)
     return _own(resource, item, tuple(children))
@@ -289,11 +294,25 @@ def _failure(status: Object) -> str:
     return ""
 
 
-def _pod(item: Object, warnings: Sequence[Object], host: Object | None) -> Node:
+def _label(resource: Resource, namespace: str | None, name: str | None) -> str:
+    return f"{resource.kind} {namespace or ''}/{name}"
+
+
+def _claim(pod: Object, below: Mapping[str, Sequence[tuple[Resource, Object]]]) -> str:
+    """What a pod's claim waits for that keeps it from a node."""
+    places = (_label(kinds.PVC, pod["metadata"]["namespace"], name) for name in pods.claims(pod))
+    found = [claim for place in places for _, claim in below.get(place, ())]
+    warnings = [event for claim in found for _, event in below.get(claim["metadata"]["uid"], ())]
+    classes = [one for _, one in below.get(kinds.STORAGECLASS.kind, ())]
+    # Somebody who may not see storage classes is not told that there are none.
+    return pods.unbound(pod, found, classes, warnings) if classes else ""
+
+
+def _pod(item: Object, warnings: Sequence[Object], host: Object | None, claim: str) -> Node:
     metadata, status = item["metadata"], item.get("status", {})
     ready: Object = next((one for one in status.get("conditions", ()) if one["type"] == "Ready"), {})
     is_ready = ready.get("status") == "True" or status.get("phase") == "Succeeded"
-    message = "" if is_ready else redaction.without_patterns(pods.problem(item, warnings, host)[1])
+    message = "" if is_ready else redaction.without_patterns(claim or pods.problem(item, warnings, host)[1])
     since = ready.get("lastTransitionTime")
     state: State = "ready" if is_ready else "waiting"
     if "deletionTimestamp" in metadata:

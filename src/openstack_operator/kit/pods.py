@@ -177,17 +177,26 @@ def _unready(pod: Object, containers: Sequence[Object], warnings: Sequence[Objec
 
 
 def _claim(scope: Scope[Any], pod: Object, warnings: Sequence[Object]) -> str:
-    """What a pod that no node was found for waits for, where that is one of its volumes."""
+    found = (scope.manager.cached(kinds.PVC, scope.namespace, name) for name in claims(pod))
+    classes = scope.manager.cached_items(kinds.STORAGECLASS, None)
+    return unbound(pod, [one for one in found if one is not None], classes, warnings)
+
+
+def claims(pod: Object) -> list[str]:
+    """Names of the volume claims that a pod uses."""
+    volumes = pod.get("spec", {}).get("volumes", ())
+    return [one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one]
+
+
+def unbound(pod: Object, found: Sequence[Object], classes: Sequence[Object], warnings: Sequence[Object]) -> str:
+    """What a pod that no node was found for waits for, where that is one of its claims; else empty.
+
+    ``found`` are its claims, ``classes`` the cluster's storage classes, ``warnings`` Events of its namespace.
+    """
     if pod.get("spec", {}).get("nodeName") or pod.get("status", {}).get("containerStatuses"):
         return ""
-    for volume in pod.get("spec", {}).get("volumes", ()):
-        if "persistentVolumeClaim" in volume:
-            name = volume["persistentVolumeClaim"]["claimName"]
-            claim = scope.manager.cached(kinds.PVC, scope.namespace, name)
-            classes = scope.manager.cached_items(kinds.STORAGECLASS, None)
-            if claim is not None and (message := volumes.problem(claim, classes, warnings)):
-                return _cut(message)
-    return ""
+    told = (volumes.problem(claim, classes, warnings) for claim in found)
+    return _cut(next((message for message in told if message), ""))
 
 
 def is_ready(pod: Object) -> bool:
