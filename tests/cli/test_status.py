@@ -74,7 +74,7 @@ def test_a_pod_that_waits_for_its_claim_says_what_the_claim_waits_for() -> None:
     pod["spec"] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data-mariadb-0"}}]}
     claim = owned(built_in.PVC, "data-mariadb-0", None, {"phase": "Pending"})
     claim["spec"] = {"storageClassName": "slow"}
-    storage = {"metadata": {"name": "slow", "uid": "slow"}, "provisioner": "example.com/nobody"}
+    storage = {"metadata": {"name": "slow", "uid": "slow"}, "provisioner": "example.com/none"}
     objects: dict[Resource, list[Object]] = {one: [] for one in (*OWN, *tree.BUILT_IN)}
     objects |= {
         kinds.CONTROL_PLANE: [of_ours(kinds.CONTROL_PLANE, "cloud", "something is missing")],
@@ -87,7 +87,7 @@ def test_a_pod_that_waits_for_its_claim_says_what_the_claim_waits_for() -> None:
     (found,) = status.blockers(tree.build(OWN, objects))
     assert (found.label, found.message) == (
         "Pod openstack/mariadb-0",
-        "PersistentVolumeClaim openstack/data-mariadb-0: waits for a volume from example.com/nobody (StorageClass slow)",
+        "PersistentVolumeClaim openstack/data-mariadb-0: waits for a volume from example.com/none (StorageClass slow)",
     )
     # Who may not see storage classes is not told that there are none.
     (found,) = status.blockers(tree.build(OWN, objects | {built_in.STORAGECLASS: []}))
