@@ -269,7 +269,13 @@ def test_the_exit_code_follows_an_installation_from_nothing_to_ready(
 
 def test_a_cluster_that_does_not_answer_is_an_error_and_not_a_missing_cloud(own_apiserver: ControlPlane) -> None:
     own_apiserver.kill("kube-apiserver")
-    with pytest.raises(errors.ApiUnreachableError):
+    with pytest.raises(errors.ApiUnreachableError, match=r"^no answer from the API server https://\S+: GET /\S+: "):
+        status.run(str(own_apiserver.kubeconfig), None, as_json=False, everything=False)
+
+
+def test_a_cluster_without_its_store_says_so_before_requests_time_out(own_apiserver: ControlPlane) -> None:
+    own_apiserver.kill("etcd")
+    with pytest.raises(errors.ApiUnreachableError, match=r"^the API server https://\S+ is not ready: (\S+, )?etcd"):
         status.run(str(own_apiserver.kubeconfig), None, as_json=False, everything=False)
 
 

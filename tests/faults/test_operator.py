@@ -135,11 +135,14 @@ def test_the_api_server_and_its_store_may_be_killed(scene: Scene, daemons: tuple
         name = f"{' and '.join(daemons)} killed with -9, and started again"
         with scene.fault(name, group=GROUP, blames="API|apiserver|connect|etcd|request|server", silence=0.2) as fault:
             machinery.kill_daemons(*daemons)
-            fault.until_blamed()
-            time.sleep(AWAY_SECONDS)
-            assert scene.apis.failed(fault.began, time.monotonic()) == {}
-            machinery.start_again()
+            try:
+                fault.until_blamed()
+                time.sleep(AWAY_SECONDS)
+                failed = scene.apis.failed(fault.began, time.monotonic())
+            finally:
+                machinery.start_again()
             fault.mend()
+            assert failed == {}
 
 
 def test_all_watches_may_be_cut(small: SmallScene) -> None:

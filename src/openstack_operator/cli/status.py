@@ -15,7 +15,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.text import Text
@@ -47,6 +47,12 @@ BESIDE: tuple[tuple[Resource, Mapping[str, str], Callable[[Object], Object | Non
 # Room beside the names for two columns, at least: state, and since when.
 STATE_WIDTH, AGE_WIDTH = 18, 7
 LONGEST_MESSAGE = 400
+
+PATIENCE_SECONDS = 1.0
+"""So long the API server may take before it is asked how it is."""
+READY_PATH, FAILED_CHECK = "/readyz", re.compile(r"\[-\](\S+) failed")
+
+T = TypeVar("T")
 
 TICK_SECONDS = 10.0
 """How old the ages on a watched screen may be."""
@@ -89,10 +95,8 @@ async def collect(kubeconfig: str | None, namespace: str | None) -> dict[Resourc
     own = own_resources()
     resources = [*own, *tree.BUILT_IN]
     async with client.Client(client.Config.load(kubeconfig), FIELD_MANAGER) as api:
-        found, operator = await asyncio.gather(
-            asyncio.gather(*(read(api, one, namespace, {} if one in own else OURS) for one in resources)),
-            read_operator(api),
-        )
+        lists = asyncio.gather(*(read(api, one, namespace, {} if one in own else OURS) for one in resources))
+        found, operator = await answered(api, asyncio.gather(lists, read_operator(api)))
         objects = dict(zip(resources, found, strict=True))
         # Of a cloud that is Ready nobody asks what keeps it from it; Events may be many.
         is_well = all(conditions.is_ready(item) for one in own for item in objects[one] or ())
@@ -100,6 +104,29 @@ async def collect(kubeconfig: str | None, namespace: str | None) -> dict[Resourc
     if objects[kinds.CONTROL_PLANE] is None:
         return None
     return {one: [*(objects[one] or ()), *operator.get(one, ())] for one in resources} | beside
+
+
+async def answered(api: client.Client, work: asyncio.Future[T]) -> T:
+    """The result of some requests. While they take long, the API server is asked whether it is well: without its store
+    it keeps everybody waiting for half a minute.
+
+    Raises `errors.ApiUnreachableError` with what it says that fails.
+    """
+    done, _ = await asyncio.wait({work}, timeout=PATIENCE_SECONDS)
+    if not done:
+        try:
+            await api.request("GET", READY_PATH)
+        except errors.ApiError as problem:
+            if failed := FAILED_CHECK.findall(problem.message):
+                work.cancel()
+                where = api.config.server
+                raise errors.ApiUnreachableError(
+                    f"the API server {where} is not ready: {', '.join(failed)} failed"
+                ) from problem
+        except errors.ApiUnreachableError:
+            # It is well, and says so in a text; or it says nothing, which the requests themselves will tell.
+            pass
+    return await work
 
 
 def own_resources() -> list[Resource]:

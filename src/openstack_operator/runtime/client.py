@@ -221,7 +221,7 @@ class Client:
                 self._is_interrupted = True
                 raise
             except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-                raise errors.ApiUnreachableError(f"{verb} {path}: {_described(problem)}") from problem
+                raise self._unreachable(f"{verb} {path}: {_described(problem)}") from problem
             metrics.one(metrics.REQUESTS, verb, resource, status).inc()
             metrics.LAST_CONTACT.set_to_current_time()
             if status < 400:
@@ -230,6 +230,9 @@ class Client:
                 raise _error(status, data)
             await asyncio.sleep(retry * random.uniform(1, 1.3))
         raise AssertionError("the last attempt returns or raises")
+
+    def _unreachable(self, what: str) -> errors.ApiUnreachableError:
+        return errors.ApiUnreachableError(f"no answer from the API server {self.config.server}: {what}")
 
     async def _send(
         self, verb: str, path: str, params: Mapping[str, str] | None, body: object, content_type: str
@@ -377,7 +380,7 @@ class Client:
             self._is_interrupted = True
             raise
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise errors.ApiUnreachableError(f"WATCH {path}: {_described(problem)}") from problem
+            raise self._unreachable(f"WATCH {path}: {_described(problem)}") from problem
 
     async def execute(
         self, namespace: str, pod: str, container: str, command: Sequence[str], stdin: bytes = b""
@@ -418,7 +421,7 @@ class Client:
         except aiohttp.WSServerHandshakeError as problem:
             raise errors.ApiError(problem.status, "ExecRefused", f"{path}: {problem.message}") from problem
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise errors.ApiUnreachableError(f"EXEC {path}: {_described(problem)}") from problem
+            raise self._unreachable(f"EXEC {path}: {_described(problem)}") from problem
         if not channels[_OUTCOME]:
             raise errors.ApiUnreachableError(f"EXEC {path}: the connection ended before the command")
         return Ended(
