@@ -87,10 +87,13 @@ class Cluster:
         return [str(self.kubectl_program), f"--kubeconfig={self.kubeconfig}", *arguments]
 
     def kubectl(self, *arguments: str, stdin: str | None = None, seconds: float = CALL_SECONDS) -> str:
-        """Output of a call. Raises ClusterError with kubectl's words."""
-        done = subprocess.run(
-            self.command(*arguments), check=False, capture_output=True, text=True, input=stdin, timeout=seconds
-        )
+        """Output of a call. Raises ClusterError with kubectl's words, or where it has none for so long."""
+        try:
+            done = subprocess.run(
+                self.command(*arguments), check=False, capture_output=True, text=True, input=stdin, timeout=seconds
+            )
+        except subprocess.TimeoutExpired:
+            raise ClusterError(f"kubectl {' '.join(arguments[:6])}: no answer within {seconds:.0f} s") from None
         if done.returncode != 0:
             raise ClusterError(f"kubectl {' '.join(arguments[:6])}: {done.stderr.strip()[-2000:]}")
         return done.stdout
