@@ -42,6 +42,7 @@ class Guest:
     def __init__(self, cloud: Cloud, key: Path, name: str = "e2e") -> None:
         self.cloud, self.connection, self.name = cloud, cloud.connection, name
         self.key = paramiko.Ed25519Key.from_private_key_file(str(key))
+        self._forget_earlier()
         compute, network = self.connection.compute, self.connection.network
         image = first_vm.ensure_image(self.connection, _guest_image())
         flavor = first_vm.ensure_flavor(self.connection)
@@ -117,6 +118,20 @@ class Guest:
             if out.channel.recv_exit_status() == NO_EXIT_STATUS:
                 raise EOFError(f"the connection to {self.address} ended before `{command}` did")
             return text
+
+    def _forget_earlier(self) -> None:
+        """Takes away what a run of the tests that was cut off has left."""
+        compute, network = self.connection.compute, self.connection.network
+        for server in compute.servers(name=f"^{self.name}-vm$"):
+            compute.delete_server(server.id, ignore_missing=True)
+            compute.wait_for_delete(server, wait=90, interval=0.5)
+        for port in network.ports(name=self.name):
+            for address in network.ips(port_id=port.id):
+                network.delete_ip(address.id)
+            network.delete_port(port.id)
+        for group in network.security_groups(name=self.name):
+            network.delete_security_group(group.id)
+        compute.delete_keypair(self.name, ignore_missing=True)
 
     def delete(self) -> None:
         compute, network = self.connection.compute, self.connection.network
