@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import io
 import json
 from pathlib import Path
@@ -273,10 +274,14 @@ def test_a_cluster_that_does_not_answer_is_an_error_and_not_a_missing_cloud(own_
         status.run(str(own_apiserver.kubeconfig), None, as_json=False, everything=False)
 
 
-def test_a_cluster_without_its_store_says_so_before_requests_time_out(own_apiserver: ControlPlane) -> None:
+def test_a_cluster_without_its_store_says_so_before_requests_time_out(
+    own_apiserver: ControlPlane, caplog: pytest.LogCaptureFixture
+) -> None:
     own_apiserver.kill("etcd")
     with pytest.raises(errors.ApiUnreachableError, match=r"^the API server https://\S+ is not ready: (\S+, )?etcd"):
         status.run(str(own_apiserver.kubeconfig), None, as_json=False, everything=False)
+    gc.collect()
+    assert caplog.text == "", "nothing of what was given up is told"
 
 
 HEAD = {"apiVersion": kinds.CONTROL_PLANE.api_version, "kind": kinds.CONTROL_PLANE.kind}

@@ -13,7 +13,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -95,8 +95,12 @@ async def collect(kubeconfig: str | None, namespace: str | None) -> dict[Resourc
     own = own_resources()
     resources = [*own, *tree.BUILT_IN]
     async with client.Client(client.Config.load(kubeconfig), FIELD_MANAGER) as api:
-        lists = asyncio.gather(*(read(api, one, namespace, {} if one in own else OURS) for one in resources))
-        found, operator = await answered(api, asyncio.gather(lists, read_operator(api)))
+
+        async def listed() -> tuple[list[list[Object] | None], dict[Resource, list[Object]]]:
+            lists = (read(api, one, namespace, {} if one in own else OURS) for one in resources)
+            return await asyncio.gather(asyncio.gather(*lists), read_operator(api))
+
+        found, operator = await answered(api, listed())
         objects = dict(zip(resources, found, strict=True))
         # Of a cloud that is Ready nobody asks what keeps it from it; Events may be many.
         is_well = all(conditions.is_ready(item) for one in own for item in objects[one] or ())
@@ -106,12 +110,13 @@ async def collect(kubeconfig: str | None, namespace: str | None) -> dict[Resourc
     return {one: [*(objects[one] or ()), *operator.get(one, ())] for one in resources} | beside
 
 
-async def answered(api: client.Client, work: asyncio.Future[T]) -> T:
+async def answered(api: client.Client, requests: Coroutine[Any, Any, T]) -> T:
     """The result of some requests. While they take long, the API server is asked whether it is well: without its store
     it keeps everybody waiting for half a minute.
 
     Raises `errors.ApiUnreachableError` with what it says that fails.
     """
+    work = asyncio.ensure_future(requests)
     done, _ = await asyncio.wait({work}, timeout=PATIENCE_SECONDS)
     if not done:
         try:
@@ -119,6 +124,7 @@ async def answered(api: client.Client, work: asyncio.Future[T]) -> T:
         except errors.ApiError as problem:
             if failed := FAILED_CHECK.findall(problem.message):
                 work.cancel()
+                await asyncio.wait({work})
                 where = api.config.server
                 raise errors.ApiUnreachableError(
                     f"the API server {where} is not ready: {', '.join(failed)} failed"
