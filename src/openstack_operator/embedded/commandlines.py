@@ -125,7 +125,6 @@ def kube_controller_manager(cluster: Cluster, secure_port: int = 10257) -> list[
         "--use-service-account-credentials=true",
         f"--cluster-signing-cert-file={pki}/ca.crt",
         f"--cluster-signing-key-file={pki}/ca.key",
-        "--node-monitor-grace-period=20s",
         # A rollout creates hundreds of objects at once; the defaults (20 and 30) are for clusters of strangers.
         "--kube-api-qps=200",
         "--kube-api-burst=400",
