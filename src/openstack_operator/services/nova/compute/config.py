@@ -42,6 +42,7 @@ FAKE_ROWS = (*COMMON, *rows.HOST, *rows.LOCKS)
 
 ROWS = (
     *COMMON,
+    ini.fixed("DEFAULT", "resume_guests_state_on_host_boot", True, "guests that ran when their node stopped run again"),
     ini.fixed("oslo_concurrency", "lock_path", f"{rows.STATE}/lock", "a successor's locks are the predecessor's"),
     ini.fixed("libvirt", "connection_uri", "qemu:///system", "the libvirt of the same node"),
     ini.fixed("libvirt", "images_type", "qcow2", "disks share their image"),
