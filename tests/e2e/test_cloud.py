@@ -294,6 +294,15 @@ def test_a_vm_that_was_rebooted_answers_again(guest: Guest) -> None:
     until(lambda: compute.get_server(guest.server.id).status == "ACTIVE", "it is ACTIVE", 60)
 
 
+def test_a_first_vm_that_somebody_stopped_is_started_by_the_next_up(cloud: Cloud) -> None:
+    compute = cloud.connection.compute
+    server = compute.find_server(first_vm.VM)
+    compute.stop_server(server)
+    compute.wait_for_server(server, status="SHUTOFF", wait=120, interval=0.5)
+    found = first_vm.ensure_server(cloud.connection, image=None, flavor=None, network=None)
+    assert (found.id, found.status) == (server.id, "ACTIVE")
+
+
 def test_a_vm_survives_the_restart_of_every_node_agent(guest: Guest) -> None:
     """Regression r49, r62."""
     before = _uptime(guest)

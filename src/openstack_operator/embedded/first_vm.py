@@ -118,6 +118,11 @@ def ensure_key(connection: Any, public: Path) -> None:
         connection.compute.create_keypair(name=KEY, public_key=public.read_text().strip())
 
 
+# Methods of openstacksdk's compute proxy.
+WAYS_ON = {"SHUTOFF": "start_server", "PAUSED": "unpause_server", "SUSPENDED": "resume_server"}
+"""What brings a server back that somebody, or the end of its node, has stopped; by its status."""
+
+
 def ensure_server(connection: Any, image: Any, flavor: Any, network: Any) -> Any:
     compute = connection.compute
     server = compute.find_server(VM)
@@ -126,6 +131,9 @@ def ensure_server(connection: Any, image: Any, flavor: Any, network: Any) -> Any
         compute.delete_server(server)
         compute.wait_for_delete(server, wait=ANSWER_SECONDS)
         server = None
+    if server is not None and server.status in WAYS_ON:
+        say(f"server {VM} is {server.status} and goes on")
+        getattr(compute, WAYS_ON[server.status])(server)
     server = server or compute.create_server(
         name=VM, image_id=image.id, flavor_id=flavor.id, networks=[{"uuid": network.id}], key_name=KEY
     )
