@@ -1,6 +1,7 @@
 """What was seen of each fault, as JSON and as the table in docs/reliability.md.
 
-`python tests/faults/records.py RESULT.json docs` writes the table again from a result.
+`python tests/faults/records.py RESULT.json docs` writes the table again from a result. A run of some faults takes the
+place of what an earlier one saw of the same ones, and leaves the rest of its result.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import dataclasses
 import json
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,32 @@ class Record:
     """The longest time without an answer."""
     pods: int
     """Pods of the cloud that are others now, or started again."""
+    revision: str = ""
+    """Of the code on which it was seen."""
 
 
-def write(path: Path, machine: dict[str, Any], found: Iterable[Record]) -> None:
-    """The JSON result."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    result = {"machine": machine, "faults": [dataclasses.asdict(one) for one in found]}
-    path.write_text(json.dumps(result, indent=1) + "\n")
+class Kept(list[Record]):
+    """Records that are in a file as soon as they are made: a run of hours may be cut off."""
+
+    def __init__(self, path: Path | None, machine: dict[str, Any]) -> None:
+        super().__init__()
+        self._path, self._machine = path, machine
+        there = json.loads(path.read_text())["faults"] if path is not None and path.exists() else []
+        self._earlier = [Record(**one) for one in there]
+
+    def append(self, record: Record) -> None:
+        super().append(dataclasses.replace(record, revision=self._machine["revision"]))
+        self.write()
+
+    def write(self) -> None:
+        """The JSON result, of this run and of what an earlier one saw besides."""
+        if self._path is None:
+            return
+        seen = {(one.group, one.name) for one in self}
+        found = [*(one for one in self._earlier if (one.group, one.name) not in seen), *self]
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        result = {"machine": self._machine, "faults": [dataclasses.asdict(one) for one in found]}
+        self._path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def table(found: Sequence[Record]) -> str:
@@ -94,10 +114,12 @@ def section(result: dict[str, Any]) -> str:
     """What goes between the marks."""
     machine = result["machine"]
     found = [Record(**one) for one in result["faults"]]
+    revisions = list(dict.fromkeys(one.revision for one in found)) or [machine["revision"]]
+    noun = "revision" if len(revisions) == 1 else "revisions"
     return f"""\
 {BEGIN}
-{machine["date"]}, {machine["processors"]}, {machine["memory"]}, Linux {machine["kernel"]}; revision
-{machine["revision"]}, OpenStack {machine["release"]}. {len(found)} faults.
+{machine["date"]}, {machine["processors"]}, {machine["memory"]}, Linux {machine["kernel"]}; OpenStack
+{machine["release"]}, {noun} {", ".join(revisions)}. {len(found)} faults.
 
 {table(found)}{END}
 """
