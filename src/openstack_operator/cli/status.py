@@ -36,12 +36,17 @@ OURS = {"labelSelector": labels.SELECTOR}
 # The operator lives in a namespace of its own, and carries another label than what it makes.
 OPERATOR = {"labelSelector": f"app.kubernetes.io/name={labels.OPERATOR}"}
 
+
+def _whole(item: Object) -> Object:
+    return item
+
+
 # What says more about pods than they do themselves, and may be hidden from who reads.
 BESIDE: tuple[tuple[Resource, Mapping[str, str], Callable[[Object], Object | None]], ...] = (
     (built_in.EVENT, events.WARNINGS, events.trimmed),
-    (built_in.NODE, {}, lambda node: node),
-    (built_in.PVC, OURS, lambda claim: claim),
-    (built_in.STORAGECLASS, {}, lambda one: one),
+    (built_in.NODE, {}, _whole),
+    (built_in.PVC, OURS, _whole),
+    (built_in.STORAGECLASS, {}, _whole),
 )
 
 # Room beside the names for two columns, at least: state, and since when.

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import ipaddress
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,23 +117,33 @@ async def _wait_caught_up(cloud: Cloud, log: Log, seconds: float = CATCH_UP_SECO
     Before that a cloud says what another operator, or the one before a restart, found: Ready, of what is replaced in
     the next moment.
     """
+    places = ((kinds.LEASE, SYSTEM_NAMESPACE, labels.OPERATOR), (kinds.POD, SYSTEM_NAMESPACE, None))
+    try:
+        async with asyncio.timeout(seconds), _watched(cloud, *places) as ((leases, pods), changed):
+            while not _is_caught_up(leases, pods):
+                changed.clear()
+                await changed.wait()
+    except TimeoutError:
+        # It does not say so where it is of an older version, or has much to do.
+        log(f"the operator has not looked at everything within {seconds:.0f} s")
+
+
+@contextlib.asynccontextmanager
+async def _watched(
+    cloud: Cloud, *places: tuple[kinds.Resource, str, str | None]
+) -> AsyncIterator[tuple[list[informer.Informer], asyncio.Event]]:
+    """Caches of objects (resource, namespace, and a name or all of them), and an Event that is set by every change."""
     changed = asyncio.Event()
     async with client.Client(client.Config.load(str(cloud.kubeconfig)), "openstack-operator-cli") as api:
-        leases = informer.Informer(
-            api, kinds.LEASE, SYSTEM_NAMESPACE, {"fieldSelector": f"metadata.name={labels.OPERATOR}"}
-        )
-        pods = informer.Informer(api, kinds.POD, SYSTEM_NAMESPACE)
-        for cache in (leases, pods):
+        caches = [
+            informer.Informer(api, resource, namespace, {"fieldSelector": f"metadata.name={name}"} if name else None)
+            for resource, namespace, name in places
+        ]
+        for cache in caches:
             cache.subscribe(lambda new, old: changed.set())
-        watching = [asyncio.create_task(cache.run()) for cache in (leases, pods)]
+        watching = [asyncio.create_task(cache.run()) for cache in caches]
         try:
-            async with asyncio.timeout(seconds):
-                while not _is_caught_up(leases, pods):
-                    changed.clear()
-                    await changed.wait()
-        except TimeoutError:
-            # It does not say so where it is of an older version, or has much to do.
-            log(f"the operator has not looked at everything within {seconds:.0f} s")
+            yield caches, changed
         finally:
             for task in watching:
                 task.cancel()
@@ -188,35 +199,26 @@ def deploy(cloud: Cloud, log: Log) -> None:
 
 async def wait_ready(cloud: Cloud, log: Log, seconds: float = DEPLOY_SECONDS) -> None:
     """Watches the control plane until it is Ready; each new reason to wait is logged."""
-    config = client.Config.load(str(cloud.kubeconfig))
     said = ""
-    async with client.Client(config, "openstack-operator-cli") as api:
-        cache = informer.Informer(
-            api, ours.CONTROL_PLANE, cloud.namespace, {"fieldSelector": f"metadata.name={cloud.name}"}
-        )
-        changed = asyncio.Event()
-        cache.subscribe(lambda new, old: changed.set())
-        watching = asyncio.create_task(cache.run())
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    item = cache.get(cloud.namespace, cloud.name)
-                    if conditions.is_ready(item):
-                        return
-                    ready = conditions.find(item, conditions.READY)
-                    message = ready["message"] if ready else "the operator has not looked at it yet"
-                    stalled = conditions.find(item, conditions.STALLED)
-                    if stalled and stalled["status"] == "True":
-                        raise CloudError(f"the control plane needs help: {message}")
-                    if message != said:
-                        log(message)
-                        said = message
-                    changed.clear()
-                    await changed.wait()
-        except TimeoutError:
-            raise CloudError(f"the control plane is not Ready after {seconds:.0f} s: {said}") from None
-        finally:
-            watching.cancel()
+    place = (ours.CONTROL_PLANE, cloud.namespace, cloud.name)
+    try:
+        async with asyncio.timeout(seconds), _watched(cloud, place) as ((cache,), changed):
+            while True:
+                item = cache.get(cloud.namespace, cloud.name)
+                if conditions.is_ready(item):
+                    return
+                ready = conditions.find(item, conditions.READY)
+                message = ready["message"] if ready else "the operator has not looked at it yet"
+                stalled = conditions.find(item, conditions.STALLED)
+                if stalled and stalled["status"] == "True":
+                    raise CloudError(f"the control plane needs help: {message}")
+                if message != said:
+                    log(message)
+                    said = message
+                changed.clear()
+                await changed.wait()
+    except TimeoutError:
+        raise CloudError(f"the control plane is not Ready after {seconds:.0f} s: {said}") from None
 
 
 def write_clouds_yaml(cloud: Cloud) -> None:

@@ -57,8 +57,11 @@ async def settle(
     granted = {entry["name"]: entry for entry in scope.object.get("status", {}).get(field, [])}
     asked = {request.name for request in requests}
     gone = {name: (entry["user"], "") for name, entry in granted.items() if name not in asked}
-    server = ".".join(sorted(_containers(scope, selector)))
-    is_missed = _is_missed(scope, field)
+    server = ".".join(pods.container_ids(pods.selected(scope, selector)))
+    missing = "" if verified.is_assumed(scope) else _missing(scope)
+    if not missing:
+        verified.forget(scope, f"{field} missed")
+    is_missed = bool(missing) and not verified.is_current(scope, f"{field} missed", missing)
     due = {
         name: (user, password)
         for name, (user, password, known) in wanted.items()
@@ -66,7 +69,8 @@ async def settle(
     }
     if (gone or due) and not verified.is_assumed(scope):
         await act(due, gone)
-        _note_missed(scope, field)
+        if missing:
+            verified.note(scope, f"{field} missed", missing)
     for name in due:
         user, _, known = wanted[name]
         verified.note(scope, f"{field} {name}", f"{server}.{known}")
@@ -85,32 +89,10 @@ async def _login(scope: Scope[Any], secret: str) -> tuple[str, str]:
     return values["user"], values["password"]
 
 
-def _containers(scope: Scope[Any], selector: dict[str, str]) -> Iterable[str]:
-    for pod in scope.items(built_in.POD):
-        if labels.matches(pod["metadata"].get("labels", {}), selector):
-            for container in pod.get("status", {}).get("containerStatuses", []):
-                yield str(container.get("containerID"))
-
-
 def _missing(scope: Scope[Any]) -> str:
     """Names of the pods that have stopped serving, the server's own left out."""
     found = (pod["metadata"] for pod in scope.items(built_in.POD) if pods.has_stopped_serving(pod))
     return ",".join(sorted(one["name"] for one in found if one.get("labels", {}).get(labels.OWNER_KIND) != scope.kind))
-
-
-def _is_missed(scope: Scope[Any], field: str) -> bool:
-    """Whether pods have stopped serving since everything was granted last."""
-    if verified.is_assumed(scope):
-        return False
-    missing = _missing(scope)
-    if not missing:
-        verified.forget(scope, f"{field} missed")
-    return bool(missing) and not verified.is_current(scope, f"{field} missed", missing)
-
-
-def _note_missed(scope: Scope[Any], field: str) -> None:
-    if missing := _missing(scope):
-        verified.note(scope, f"{field} missed", missing)
 
 
 def watches(resource: Resource, field: str) -> tuple[Watch, Watch]:

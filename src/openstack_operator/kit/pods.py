@@ -73,13 +73,25 @@ def watch_events(resource: kinds.Resource) -> Watch:
     return Watch(kinds.EVENT, keys, lambda event: event["message"])
 
 
+def selected(scope: Scope[Any], selector: dict[str, str]) -> list[Object]:
+    """The cached pods of a workload."""
+    return [pod for pod in scope.items(kinds.POD) if labels.matches(pod["metadata"].get("labels", {}), selector)]
+
+
+def container_ids(found: Iterable[Object]) -> list[str]:
+    """What the runtime calls the containers of pods, in one order: another one starts from nothing."""
+    return sorted(
+        str(container.get("containerID"))
+        for pod in found
+        for container in pod.get("status", {}).get("containerStatuses", [])
+    )
+
+
 def explain(scope: Scope[Any], selector: dict[str, str]) -> str:
     """The most telling problem among a workload's pods; empty when there is none to tell."""
     found = []
     warnings: list[Object] | None = None
-    for pod in scope.items(kinds.POD):
-        if not labels.matches(pod["metadata"].get("labels", {}), selector):
-            continue
+    for pod in selected(scope, selector):
         name = f"pod {pod['metadata']['name']}"
         node = scope.manager.cached(kinds.NODE, None, pod.get("spec", {}).get("nodeName", ""))
         if "deletionTimestamp" in pod["metadata"]:

@@ -459,8 +459,7 @@ def _serving(scope: Scope[Any], selector: dict[str, str], counted: int) -> int:
     """
     if verified.is_assumed(scope):
         return counted
-    chosen = (pod for pod in scope.items(kinds.POD) if labels.matches(pod["metadata"].get("labels", {}), selector))
-    return sum(pods.is_ready(pod) for pod in chosen)
+    return sum(pods.is_ready(pod) for pod in pods.selected(scope, selector))
 
 
 def _failure(status: Mapping[str, Any]) -> str:

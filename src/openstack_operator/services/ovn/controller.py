@@ -155,11 +155,7 @@ def _switch_nodes(scope: Scope[OVNNetworkSpec]) -> set[str]:
 
 def _chassis_containers(scope: Scope[OVNNetworkSpec]) -> list[str]:
     """What tells us to look again: another container may have chosen another datapath."""
-    return sorted(
-        str(container.get("containerID"))
-        for pod in _pods(scope, "openvswitch", "gateway", "controller", "sb")
-        for container in pod.get("status", {}).get("containerStatuses", [])
-    )
+    return pods.container_ids(_pods(scope, "openvswitch", "gateway", "controller", "sb"))
 
 
 CONTROLLER = Controller(
