@@ -7,6 +7,7 @@ venv=/var/lib/kolla/venv
 rm -f "$venv/.lock" # uv's own, which everybody may write to
 # Test suites are a quarter of the venv; no service imports them.
 find "$venv/lib" -type d -name tests -prune -exec rm -rf {} +
+"$venv/bin/python" /run/build/recipe/backports.py "$(echo "$venv"/lib/python3.*/site-packages)"
 # Debian's own bindings (rados, rbd) are seen after everything in the venv.
 echo /usr/lib/python3/dist-packages > "$(echo "$venv"/lib/python3.*/site-packages)/debian-bindings.pth"
 "$venv/bin/python" -m compileall -q -j 0 "$venv/lib" || true # some packages ship templates and Python 2 files named .py

@@ -129,6 +129,26 @@ def test_a_compute_pod_has_the_tools_that_nova_starts(cloud: Cloud) -> None:
     assert "missing" not in said
 
 
+REPLY = """
+import threading
+from oslo_messaging._drivers import amqpdriver
+
+def polls(seconds):
+    raise SystemExit(f"looks for the reply every {seconds} s")
+
+waiters = amqpdriver.ReplyWaiters()
+waiters.add("1")
+amqpdriver.time.sleep = polls
+threading.Timer(0.5, waiters.put, ("1", "reply")).start()
+print(waiters.get("1", timeout=60))
+"""
+
+
+def test_the_reply_to_a_call_wakes_who_waits_for_it(cloud: Cloud) -> None:
+    """It was looked for twice a second, so that every call over the message bus took half a second."""
+    assert in_pod(cloud, "conductor", "python3", "-c", REPLY).split() == ["reply"]
+
+
 @pytest.mark.parametrize(("which", "program"), [("nb", "ovn-nbctl"), ("sb", "ovn-sbctl")])
 def test_ovns_own_tools_work_in_the_pods_of_its_databases(cloud: Cloud, which: str, program: str) -> None:
     """Regression r22."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,61 @@ def test_the_operators_image_runs_it_as_nobody_else(tmp_path: Path) -> None:
     assert image.name == "localhost/openstack-operator/operator:0.1.0"
     assert config["Entrypoint"] == ["python", "-m", "openstack_operator.cli.run"]
     assert config["User"] == "65532:65532"
+
+
+PINNED, LATER, UNKNOWN = (
+    """\
+    def get(self, msg_id, timeout):
+        while not watch.expired():
+            try:
+                return self._queues[msg_id].get(block=False)
+            except queue.Empty:
+                time.sleep(0.5)
+""",
+    """\
+    def get(self, msg_id, timeout):
+        try:
+            return self._queues[msg_id].get(block=True, timeout=timeout)
+        except queue.Empty:
+            raise oslo_messaging.MessagingTimeout()
+""",
+    """\
+    def get(self, msg_id, timeout):
+        return self._replies.wait(msg_id, timeout)
+""",
+)
+
+
+def backported(tmp_path: Path, text: str | None) -> tuple[subprocess.CompletedProcess[str], str | None]:
+    """What `backports.py` says of a package with this text, and the text afterwards."""
+    file = tmp_path / "oslo_messaging" / "_drivers" / "amqpdriver.py"
+    if text is not None:
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    script = layers.recipe("openstack") / "backports.py"
+    done = subprocess.run([sys.executable, str(script), str(tmp_path)], check=False, capture_output=True, text=True)
+    return done, file.read_text() if file.exists() else None
+
+
+def test_a_pinned_package_gets_what_a_later_release_has_mended(tmp_path: Path) -> None:
+    done, text = backported(tmp_path, PINNED)
+    assert done.returncode == 0, done.stderr
+    assert text is not None
+    assert "get(timeout=left)" in text
+    assert "sleep(0.5)" not in text
+    again, _ = backported(tmp_path / "another", text)
+    assert again.returncode == 1, "a venv is made once: what is there already is another release's"
+
+
+@pytest.mark.parametrize("text", [LATER, None], ids=["mended", "absent"])
+def test_a_package_that_needs_no_backport_stays_as_it_is(tmp_path: Path, text: str | None) -> None:
+    done, after = backported(tmp_path, text)
+    assert done.returncode == 0, done.stderr
+    assert after == text
+
+
+def test_an_image_is_not_built_from_a_package_that_nobody_has_looked_at(tmp_path: Path) -> None:
+    done, after = backported(tmp_path, UNKNOWN)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{tmp_path}/oslo_messaging/_drivers/amqpdriver.py: has neither")
+    assert after == UNKNOWN
