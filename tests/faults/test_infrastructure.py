@@ -12,6 +12,8 @@ import pytest
 from guests import until
 from scene import Scene
 
+from openstack_operator.kit import ini
+
 GROUP = "infrastructure"
 PODS = ("mariadb-0", "rabbitmq-0", "memcached-0", "ovn-nb-0", "ovn-sb-0")
 MINUTE = 60
@@ -102,6 +104,38 @@ def test_memcached_may_be_away_for_a_minute(scene: Scene) -> None:
                 time.sleep(MINUTE)
             fault.mend()
         assert scene.apis.failed(fault.began + 5, fault.mended or 0) == {}
+
+
+def test_the_catalogue_is_right_after_memcached_has_hung(scene: Scene) -> None:
+    """Who had no answer does without for a while, and makes things meanwhile that the cache hears nothing of."""
+    for _ in range(scene.times):
+        memcached = machinery.main_process(scene.cluster.get("pods", "memcached-0", scene.namespace))
+        service = ""
+        try:
+            with scene.fault("Memcached hangs while an endpoint is made", group=GROUP, silence=0.2) as fault:
+                assert CALLED not in _catalogue(scene)
+                with machinery.stopped(memcached):
+                    service = scene.cloud.openstack(
+                        "service", "create", "--name", CALLED, CALLED, "-f", "value", "-c", "id"
+                    ).strip()
+                    scene.cloud.openstack("endpoint", "create", service, "public", "http://127.0.0.1:1")
+                    assert CALLED in _catalogue(scene)
+                fault.mend()
+                end = time.monotonic() + 2.5 * ini.CACHE_SECONDS
+                while time.monotonic() < end:
+                    assert CALLED in _catalogue(scene), "an entry from before it hung is used again"
+                    time.sleep(5)
+        finally:
+            if service:
+                scene.cloud.openstack("service", "delete", service)
+
+
+CALLED = "made-meanwhile"
+
+
+def _catalogue(scene: Scene) -> set[str]:
+    """Names of the services in the administrator's catalogue, as a new login gets it."""
+    return {one["Name"] for one in scene.cloud.openstack_json("catalog", "list")}
 
 
 @contextlib.contextmanager

@@ -128,11 +128,20 @@ def messaging() -> tuple[Row, ...]:
     )
 
 
+CACHE_SECONDS = 60
+"""How long an entry of a cache lasts, and how long a pod does without a Memcached that did not answer it. As long as it
+does without, nothing that it changes is taken out of that cache; what was there before must not be found again when it
+comes back. By default an entry lasts twice as long as that (600 s, 300 s), and a catalogue without the endpoints that
+were made meanwhile was in use for five minutes."""
+
+
 def cache(section: str = "cache") -> tuple[Row, ...]:
     return (
         fixed(section, "enabled", True, "every pod shares the cache"),
         fixed(section, "backend", "oslo_cache.memcache_pool", "the backend that survives a restart of memcached"),
         fact(section, "memcache_servers", "cache.servers"),
+        fixed(section, "memcache_dead_retry", CACHE_SECONDS, "how long to do without a server that did not answer"),
+        fixed(section, "expiration_time", CACHE_SECONDS, "what that server held is over when it is asked again"),
     )
 
 

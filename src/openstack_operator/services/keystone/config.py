@@ -44,6 +44,9 @@ def most_rotations(hours: int, span: float) -> int:
     return most
 
 
+CACHED_LONGER = ("domain_config", "identity", "receipt", "revoke")
+"""Sections whose entries last longer than all others unless told otherwise: revocations an hour."""
+
 ROWS = (
     *ini.logging(),
     # Keystone's migrations refuse every URL with a percent sign in it, which is what quoting a password makes.
@@ -55,6 +58,10 @@ ROWS = (
     ini.computed("fernet_tokens", "max_active_keys", max_active_keys, "spec.token, spec.fernet.rotationHours"),
     ini.fixed("credential", "key_repository", CREDENTIAL_KEYS, "where the keys' Secret is mounted"),
     *ini.cache(),
+    *(
+        ini.fixed(section, "cache_time", ini.CACHE_SECONDS, "as long as [cache] expiration_time")
+        for section in CACHED_LONGER
+    ),
     ini.fixed("oslo_middleware", "enable_proxy_headers_parsing", True, "links name the host that the client used"),
 )
 

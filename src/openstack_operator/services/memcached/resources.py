@@ -33,6 +33,8 @@ def pod(instance: str, spec: MemcachedSpec) -> workloads.Pod:
             ports={"memcache": PORT},
             probe=workloads.tcp_probe(PORT),
             liveness=workloads.tcp_probe(PORT),
+            # Who has no answer within a second does without for a minute.
+            cpu=workloads.CPU_AWAITED,
             memory=f"{spec.cache_mebibytes + 16}Mi",
         ),
         own=spec,

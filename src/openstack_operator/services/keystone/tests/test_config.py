@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import configparser
 import math
+from typing import get_args
 
 import pytest
 
+from openstack_operator.kit import catalogues, ini, workloads
 from openstack_operator.kit import config as kit_config
-from openstack_operator.kit import ini, workloads
+from openstack_operator.kit.types import ReleaseName
 from openstack_operator.services.keystone import config, resources
 from openstack_operator.services.keystone.types import FernetSpec, KeystoneSpec, TokenSpec
 
@@ -67,3 +70,20 @@ def test_the_admins_password_is_not_in_the_bootstraps_command() -> None:
     assert "OS_BOOTSTRAP_PASSWORD" in command, "the name of the variable, which a file fills"
     assert "--bootstrap-password" not in command
     assert [one["name"] for one in container["env"]] == ["OS_CACHE__ENABLED"]
+
+
+@pytest.mark.parametrize("release", get_args(ReleaseName))
+def test_what_a_cache_held_before_it_went_is_over_when_it_comes_back(release: str) -> None:
+    """A pod forgets nothing in a Memcached that it does without: entries must not outlive that time."""
+    facts = {"database.file_url": "mysql+pymysql://keystone@h/keystone", "cache.servers": "c:11211"}
+    text = ini.render(config.ROWS, KeystoneSpec(), facts).public
+    parsed = configparser.ConfigParser(interpolation=None)
+    parsed.read_string(text)
+    without = parsed.getint("cache", "memcache_dead_retry")
+    assert parsed.getint("cache", "expiration_time") <= without
+    known = catalogues.load("keystone", release)
+    assert known is not None
+    own = {name for name, options in known.options.items() if (found := options.get("cache_time")) and found.default}
+    assert "revoke" in own
+    for section in own:
+        assert parsed.getint(section, "cache_time") <= without, section
