@@ -255,3 +255,47 @@ def test_the_ports_of_services_and_containers_are_open(cloud: Cloud, pods: list[
         for port in service["spec"]["ports"]:
             where = (selector.get(NAME, ""), selector.get(COMPONENT, ""))
             assert port["targetPort"] in expected.get(where, set()), f"{service['metadata']['name']}: {port}"
+
+
+# The resolver asks again after five seconds what was not answered.
+RESOLVE = """
+import concurrent.futures, socket, time
+
+def slow(_):
+    began = time.monotonic()
+    socket.getaddrinfo("mariadb.{namespace}.svc", 3306, type=socket.SOCK_STREAM)
+    return time.monotonic() - began > 4.5
+
+with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    end = time.monotonic() + 12
+    asked = lost = 0
+    while time.monotonic() < end:
+        asked += 80
+        lost += sum(pool.map(slow, range(80)))
+print(asked, lost)
+"""
+
+
+def test_no_question_to_dns_is_lost_while_pods_change(cloud: Cloud) -> None:
+    """Each is a new connection, which waits for a verdict. With every change of a pod the agent made its rules anew,
+    and the kernel dropped what waited."""
+    pod = next(name for name in cloud.pods() if name.startswith("openstackclient"))
+    script = RESOLVE.format(namespace=cloud.namespace)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(cloud.cluster.kubectl, "exec", "-n", cloud.namespace, pod, "--", "python3", "-c", script)
+        try:
+            for number in range(1000):
+                if asking.done():
+                    break
+                cloud.cluster.kubectl(
+                    "annotate", "--overwrite", "pod", "-n", cloud.namespace, "memcached-0", f"{CHANGED}={number}"
+                )
+        finally:
+            cloud.cluster.kubectl("annotate", "pod", "-n", cloud.namespace, "memcached-0", f"{CHANGED}-")
+        asked, lost = map(int, asking.result().split())
+    assert number > 5
+    assert asked > 100
+    assert lost == 0, f"{lost} of {asked}"
+
+
+CHANGED = "e2e.openstack.k8s.io/changed"

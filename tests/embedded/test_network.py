@@ -60,6 +60,19 @@ def test_the_filter_is_what_nft_understands(forwarding_was_off: bool, foreign: t
     assert (said.returncode, said.stderr) == (0, "")
 
 
+def test_new_connections_of_pods_wait_for_a_verdict_in_either_form_of_the_rules() -> None:
+    """The agent's own rules are not for it: they go and come, with what waits in them."""
+    text = network.guard(forwarding_was_off=True, with_queue=True)
+    chain = text[text.index("chain policies") :]
+    assert chain.index("established,related accept") < chain.index("queue flags bypass to 100")
+    assert chain.count("queue") == 2
+    assert "queue" not in network.guard(forwarding_was_off=True)
+    assert [rule[-1] for rule in network.QUEUE_RULES] == ["RETURN", "RETURN", "--queue-bypass", "--queue-bypass"]
+    if network.has_nft_queue():
+        said = subprocess.run(["nft", "-c", "-f", "-"], input=text, check=False, capture_output=True, text=True)
+        assert (said.returncode, said.stderr) == (0, "")
+
+
 def test_what_comes_from_a_guest_is_never_forwarded_to_the_machines_interfaces() -> None:
     rules = [line.strip() for line in network.guard(forwarding_was_off=False).splitlines()]
     assert 'iifname "br-ex" reject with icmpx admin-prohibited' in rules

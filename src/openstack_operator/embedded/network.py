@@ -34,13 +34,20 @@ LAST_METRIC = 4278198272
 # Tables of programs that run for the cluster; they would stay behind.
 PROGRAM_TABLES = ("ip kube-proxy", "ip6 kube-proxy", "inet cni_hostport", "inet kube-network-policies")
 
-# Feeds the policy agent's queue where the kernel lacks nft's own way to do so (NFT_QUEUE). Established connections
-# and the machine's own packets (the kubelet's probes) pass by.
+# Feeds the policy agent's queue. Established connections and the machine's own packets (the kubelet's probes) pass by.
+# The second form is for kernels that lack nft's own way to do so (NFT_QUEUE).
+QUEUE = "100"
+QUEUE_STATEMENTS = f"""\
+    ct state established,related accept
+    fib saddr type local accept
+    ip saddr {addresses.POD_RANGE} queue flags bypass to {QUEUE}
+    ip daddr {addresses.POD_RANGE} queue flags bypass to {QUEUE}
+"""
 QUEUE_RULES: tuple[tuple[str, ...], ...] = (
     ("-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED", "-j", "RETURN"),
     ("-m", "addrtype", "--src-type", "LOCAL", "-j", "RETURN"),
-    ("-s", addresses.POD_RANGE, "-j", "NFQUEUE", "--queue-num", "100", "--queue-bypass"),
-    ("-d", addresses.POD_RANGE, "-j", "NFQUEUE", "--queue-num", "100", "--queue-bypass"),
+    ("-s", addresses.POD_RANGE, "-j", "NFQUEUE", "--queue-num", QUEUE, "--queue-bypass"),
+    ("-d", addresses.POD_RANGE, "-j", "NFQUEUE", "--queue-num", QUEUE, "--queue-bypass"),
 )
 QUEUE_CHAIN = "OPENSTACK-OPERATOR-QUEUE"
 
@@ -61,7 +68,8 @@ def prepare(before: ledger.Ledger) -> None:
         run("ip", "route", "replace", "unreachable", range_, "metric", str(LAST_METRIC))
     forwarding_was_off = before.sysctls.get("net/ipv4/ip_forward") == "0"
     taps = foreign_taps([item["ifname"] for item in json.loads(run("ip", "-j", "link", "show"))])
-    run("nft", "-f", "-", stdin=guard(forwarding_was_off=forwarding_was_off, foreign=taps))
+    with_queue = has_nft_queue()
+    run("nft", "-f", "-", stdin=guard(forwarding_was_off=forwarding_was_off, foreign=taps, with_queue=with_queue))
     for module in ("br_netfilter", "nf_conntrack", "nfnetlink_queue", "xt_NFQUEUE", "overlay", "openvswitch", "tun"):
         # Built in, absent, or loaded: which of them is seen where it matters.
         run_if_possible("modprobe", "-q", module)
@@ -78,7 +86,7 @@ def prepare(before: ledger.Ledger) -> None:
         ledger.put("net/bridge/bridge-nf-call-iptables", "1")
     if int(ledger.get("fs/inotify/max_user_instances") or 0) < 1024:
         ledger.put("fs/inotify/max_user_instances", "1024")
-    if not has_nft_queue():
+    if not with_queue:
         make_queue_rules()
     open_foreign_firewall()
 
@@ -110,16 +118,18 @@ def remove(before: ledger.Ledger | None) -> None:
 # --- packet filter ----------------------------------------------------------------------------------------------------
 
 
-def guard(*, forwarding_was_off: bool, foreign: Sequence[str] = ()) -> str:
+def guard(*, forwarding_was_off: bool, foreign: Sequence[str] = (), with_queue: bool = False) -> str:
     """The nft table that keeps the cluster's packets between the cluster's interfaces.
 
     `forwarding_was_off`: the machine forwarded nothing before us, so it goes on forwarding nothing but ours.
-    `foreign`: tap devices that are not our guests'.
+    `foreign`: tap devices that are not our guests'. `with_queue`: the policy agent is asked about new connections here.
     """
     taps = f'iifname != {{ {", ".join(foreign)} }} iifname "tap*"' if foreign else 'iifname "tap*"'
     ours = ", ".join(f'"{name}"' for name in (addresses.NODE_BRIDGE, addresses.POD_BRIDGE, "br-ex"))
     inside = f'"{addresses.NODE_BRIDGE}", "{addresses.POD_BRIDGE}"'
     ranges = ", ".join(addresses.RANGES)
+    hook = "type filter hook postrouting priority mangle; policy accept;"
+    policies = f"  chain policies {{\n    {hook}\n{QUEUE_STATEMENTS}  }}\n" if with_queue else ""
     rest = f"iifname != {{ {ours} }} oifname != {{ {ours} }} drop" if forwarding_was_off else "accept"
     return f"""\
 table inet {TABLE} {{}}
@@ -160,7 +170,7 @@ table inet {TABLE} {{
     type filter hook output priority 10; policy accept;
     ip daddr @ranges oifname != {{ "lo", {ours} }} reject with icmpx admin-prohibited
   }}
-}}
+{policies}}}
 """
 
 
@@ -170,7 +180,7 @@ def foreign_taps(names: Iterable[str]) -> list[str]:
 
 
 def has_nft_queue() -> bool:
-    """Whether the kernel has nft's queue statement, which the policy agent's own rules are made of."""
+    """Whether the kernel has nft's queue statement."""
     probe = "table inet openstack_operator_probe { chain c { queue num 100 bypass; }; }"
     return (
         subprocess.run(["nft", "-c", "-f", "-"], input=probe, check=False, capture_output=True, text=True).returncode
