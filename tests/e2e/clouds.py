@@ -135,12 +135,12 @@ class Cloud:
         """clouds.yaml of the administrator, with the password of now."""
         return self.secret(self.object["status"]["adminSecret"])["clouds.yaml"]
 
-    def connect(self) -> Any:
-        """A new connection of the administrator."""
-        login = yaml.safe_load(self.login())["clouds"]["openstack"]
-        auth = login.pop("auth")
+    def connect(self, login: str = "") -> Any:
+        """A new connection of the administrator, by a ``login`` of earlier if that is given."""
+        options = yaml.safe_load(login or self.login())["clouds"]["openstack"]
+        auth = options.pop("auth")
         # No files but ours: the machine may have a clouds.yaml of its own.
-        return openstack.connect(load_yaml_config=False, load_envvars=False, **login, **auth)
+        return openstack.connect(load_yaml_config=False, load_envvars=False, **options, **auth)
 
     def token(self) -> str:
         """A new token, as a user would get it now; proves that Keystone, its database, its keys and the password work.

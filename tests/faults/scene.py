@@ -151,6 +151,7 @@ class Scene:
     def __init__(self, cloud: Cloud, key: Path, *, is_repeated: bool) -> None:
         self.cloud, self.cluster, self.namespace = cloud, cloud.cluster, cloud.namespace
         self.times = times() if is_repeated else 1
+        self._login = cloud.login()
         self.guest = Guest(cloud, key, name="faults")
         self.echoes = Echoes(self.guest.address)
         self.apis = Apis(self._log_in)
@@ -170,9 +171,12 @@ class Scene:
     # --- users --------------------------------------------------------------------------------------------------------
 
     def _log_in(self) -> Login:
-        """As somebody who reads the Secret with the login anew each time: passwords may have been made anew."""
+        """As somebody who reads the Secret with the login anew each time, since passwords may have been made anew, and
+        has it still where no API server gives it."""
+        with contextlib.suppress(ClusterError):
+            self._login = self.cloud.login()
         try:
-            connection = self.cloud.connect()
+            connection = self.cloud.connect(self._login)
             session = connection.session
             token = session.get_token()
             urls = {name: session.get_endpoint(service_type=kind, interface=PUBLIC) for name, kind in TYPES.items()}
