@@ -86,6 +86,19 @@ async def bound(world: Any, daemon_set: str, component: str, node: str) -> list[
     return found
 
 
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The Keystones that know Nova's user, by name. What is said to a real one is seen in test_servers.py."""
+    known = {"keystone"}
+
+    async def register(scope: Any, keystone: str, *_: Any) -> None:
+        if keystone not in known:
+            raise errors.Waiting("KeystoneNotReady", f"Keystone {scope.namespace}/{keystone} is not Ready")
+
+    monkeypatch.setattr(identity, "register", register)
+    return known
+
+
 def operator(world: Any) -> Any:
     # Another service by name, because without any name all of them run.
     return world.operator("glance", controllers=nova.SERVICE.controllers)
@@ -396,14 +409,21 @@ async def test_the_verdicts_of_novas_upgrade_check_are_told_and_ready_does_not_w
         playing.cancel()
 
 
-async def test_a_nova_rolls_out_to_its_computes(world: Any) -> None:
-    """Regression f4."""
+async def test_a_nova_rolls_out_to_its_computes(world: Any, registered: set[str]) -> None:
+    """Regression f4. What ends where Keystone refuses its login is not started before that knows it."""
     world.node.hold("nova/compute")
+    registered.clear()
     async with operator(world) as running:
         await surroundings(world)
         await world.create(ours.NOVA, "nova", {"replicas": 2, "customServiceConfig": "[DEFAULT]\ndebug = true\n"})
         await granted(world)
         await world.until_ready(ours.NOVA_API, "nova-api")
+        for resource, name in REFUSED:
+            where = f"Nova {world.namespace}/nova is not CatalogReady: Keystone {world.namespace}/keystone is not Ready"
+            await world.until_condition(resource, name, "DependenciesReady", "False", "DependencyNotReady", text=where)
+            assert await world.find(kinds.DEPLOYMENT, name) is None
+        registered.add("keystone")
+        await set_condition(world, ours.KEYSTONE, "keystone", "Ready")
         await world.until_ready(ours.NOVA_SCHEDULER, "nova-scheduler")
         await world.until_ready(ours.NOVA_CONDUCTOR, "nova-conductor")
         await world.until_ready(ours.NOVA_METADATA, "nova-metadata")
@@ -443,12 +463,24 @@ async def test_a_nova_rolls_out_to_its_computes(world: Any) -> None:
         assert libvirt["spec"]["template"]["spec"]["nodeSelector"] == {"openstack.k8s.io/compute": "true"}
         assert libvirt["spec"]["template"]["spec"]["hostPID"] is True
 
+        # Those that have started are not asked again.
+        registered.clear()
+        await set_condition(world, ours.KEYSTONE, "keystone", "Unheard")
+        await world.until_condition(ours.NOVA, "nova", "CatalogReady", "False", "KeystoneNotReady")
         await set_condition(world, ours.PLACEMENT, "placement", "Ready")
-        compute = await world.until_condition(
+        await world.until_condition(
             ours.NOVA_COMPUTE, "nova-cell1-compute", "DependenciesReady", "False", text="/nova is not CatalogReady"
         )
-        item = await world.get(ours.NOVA, "nova")
-        assert condition(item, "CatalogReady")[1] == "KeystoneNotReady"
+        for resource, name in REFUSED:
+            await world.until_ready(resource, name)
+
+
+REFUSED = (
+    (ours.NOVA_CONDUCTOR, "nova-conductor"),
+    (ours.NOVA_SCHEDULER, "nova-scheduler"),
+    (ours.NOVA_CONDUCTOR, "nova-cell1-conductor"),
+)
+"""Parts that end where Keystone does not know their user."""
 
 
 async def test_the_virtualisation_is_read_from_what_the_init_container_said(world: Any) -> None:
@@ -504,6 +536,7 @@ async def test_users_text_that_nobody_can_parse_stops_before_anything_is_written
         assert await world.names(kinds.JOB) == []
 
 
+@pytest.mark.usefixtures("registered")
 async def test_a_deleted_nova_ends_its_parts_before_it_gives_databases_back(world: Any) -> None:
     async with operator(world):
         await surroundings(world)
@@ -539,7 +572,7 @@ TWO_CELLS = {"cell1": {}, "cell2": {"computes": {"compute": {"nodeSelector": {"c
 
 
 @pytest.fixture
-async def two_cells(world: Any) -> AsyncIterator[Any]:
+async def two_cells(world: Any, registered: set[str]) -> AsyncIterator[Any]:
     """A Nova with two cells whose parts work; MariaDB and RabbitMQ grant and drop whatever they are asked."""
     async with operator(world), asyncio.TaskGroup() as group:
         await surroundings(world)
@@ -650,6 +683,7 @@ async def test_a_cell_with_servers_stays_until_they_are_gone(compute_api_answers
     assert "nova_cell2" not in (await asked(world))[0]
 
 
+@pytest.mark.usefixtures("registered")
 async def test_a_cell_that_cannot_go_holds_up_no_other(compute_api_answers: set[str], world: Any) -> None:
     """Regression f8: the first deletion that failed ended the pass, and no later cell was ever looked at."""
     world.node.statuses["nova/remove-cell2"] = said(FOUND)
@@ -713,6 +747,7 @@ async def test_another_password_of_a_cell_rolls_the_cell_and_what_reads_its_mapp
     assert await uids(world, "nova-cell2-") != metadata
 
 
+@pytest.mark.usefixtures("registered")
 async def test_cells_with_names_that_look_alike_do_not_meet(world: Any) -> None:
     """Regression f6."""
     computes = {"computes": {"a-x": {"driver": "Fake"}, "x": {"driver": "Fake"}}}

@@ -156,17 +156,19 @@ class Client:
         """A user with this password and these roles on the service project."""
         project = await self.ensure_project(PROJECT)
         user = await self._find("users", {"name": name, "domain_id": DOMAIN_ID})
+        assigned: set[str] = set()
         if user is None:
             user = await self._create(
                 "user",
                 {"name": name, "domain_id": DOMAIN_ID, "password": password, "default_project_id": project},
             )
-        elif not await self.can_log_in(user["id"], password):
-            await self._call("PATCH", f"/users/{user['id']}", {"user": {"password": password, "enabled": True}})
-        held = await self._call(
-            "GET", f"/role_assignments?user.id={user['id']}&scope.project.id={project}&include_names"
-        )
-        assigned = {entry["role"]["name"] for entry in held["role_assignments"]}
+        else:
+            if not await self.can_log_in(user["id"], password):
+                await self._call("PATCH", f"/users/{user['id']}", {"user": {"password": password, "enabled": True}})
+            held = await self._call(
+                "GET", f"/role_assignments?user.id={user['id']}&scope.project.id={project}&include_names"
+            )
+            assigned = {entry["role"]["name"] for entry in held["role_assignments"]}
         missing = [role for role in roles if role not in assigned]
         known = {one["name"]: one for one in (await self._call("GET", "/roles"))["roles"]} if missing else {}
         for role in missing:
@@ -184,12 +186,14 @@ class Client:
     async def ensure_endpoint(self, endpoint: Endpoint, region: str) -> None:
         """The service and its internal and public endpoints; a URL that differs is corrected."""
         service = await self._find("services", {"name": endpoint.name, "type": endpoint.type})
+        present: dict[str, Any] = {}
         if service is None:
             service = await self._create(
                 "service", {"name": endpoint.name, "type": endpoint.type, "description": endpoint.description}
             )
-        answer = await self._call("GET", f"/endpoints?service_id={service['id']}&region_id={region}")
-        present = {entry["interface"]: entry for entry in answer["endpoints"]}
+        else:
+            answer = await self._call("GET", f"/endpoints?service_id={service['id']}&region_id={region}")
+            present = {entry["interface"]: entry for entry in answer["endpoints"]}
         for interface, url in (("internal", endpoint.internal), ("public", endpoint.public)):
             entry = present.get(interface)
             if entry is None:

@@ -35,7 +35,7 @@ LIVENESS_PERIOD = 30
 HUNG_GRACE_SECONDS = 30
 ANSWER_SECONDS = 3
 
-CPU_FIRST, CPU_AWAITED, CPU_COMMON, CPU_MINOR = "100m", "50m", "25m", "10m"
+CPU_FIRST, CPU_AWAITED, CPU_COMMON, CPU_MINOR = "200m", "50m", "25m", "10m"
 """Requests, which are also shares of CPU time where everything starts at once: first what most others wait for, last
 what nobody does."""
 

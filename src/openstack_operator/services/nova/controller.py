@@ -160,6 +160,11 @@ def _process(scope: Scope[NovaSpec], part: Any, *skipped: str) -> dict[str, Any]
     )
 
 
+def _started_late(scope: Scope[NovaSpec], part: Any) -> dict[str, Any]:
+    """The spec of one whose first pods need a Keystone that knows them."""
+    return _process(scope, part) | {"novaRef": {"name": scope.name}}
+
+
 def _metadata_secret(scope: Scope[NovaSpec]) -> dict[str, str]:
     return {"name": names.join(scope.spec.neutron_ref.name, "metadata")}
 
@@ -184,7 +189,7 @@ async def ensure_api(scope: Scope[NovaSpec]) -> None:
 async def ensure_conductor(scope: Scope[NovaSpec]) -> None:
     """The super-conductor works."""
     item = await _ensure_part(
-        scope, kinds.NOVA_CONDUCTOR, "conductor", lambda scope: _process(scope, scope.spec.conductor)
+        scope, kinds.NOVA_CONDUCTOR, "conductor", lambda scope: _started_late(scope, scope.spec.conductor)
     )
     children.require_ready(scope, kinds.NOVA_CONDUCTOR, item)
 
@@ -192,7 +197,7 @@ async def ensure_conductor(scope: Scope[NovaSpec]) -> None:
 async def ensure_scheduler(scope: Scope[NovaSpec]) -> None:
     """The scheduler works."""
     item = await _ensure_part(
-        scope, kinds.NOVA_SCHEDULER, "scheduler", lambda scope: _process(scope, scope.spec.scheduler)
+        scope, kinds.NOVA_SCHEDULER, "scheduler", lambda scope: _started_late(scope, scope.spec.scheduler)
     )
     children.require_ready(scope, kinds.NOVA_SCHEDULER, item)
 

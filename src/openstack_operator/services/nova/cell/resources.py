@@ -32,8 +32,13 @@ def _reference(ref: Model) -> dict[str, Any]:
     return ref.model_dump(by_alias=True)
 
 
+def _nova(spec: NovaCellSpec) -> dict[str, Any]:
+    return {} if spec.nova_ref is None else {"novaRef": _reference(spec.nova_ref)}
+
+
 def conductor(name: str, spec: NovaCellSpec) -> dict[str, Any]:
-    return part(name, spec, spec.conductor) | {"cellDatabaseSecretRef": _reference(spec.cell_database_secret_ref)}
+    database = {"cellDatabaseSecretRef": _reference(spec.cell_database_secret_ref)}
+    return part(name, spec, spec.conductor) | database | _nova(spec)
 
 
 def metadata(name: str, spec: NovaCellSpec) -> dict[str, Any]:
@@ -61,8 +66,7 @@ def compute(name: str, spec: NovaCellSpec, group: str, conductor_name: str, cons
         body["novncproxyUrl"] = console_url
     if spec.placement_ref is not None:
         body["placementRef"] = _reference(spec.placement_ref)
-    if spec.nova_ref is not None:
-        body["novaRef"] = _reference(spec.nova_ref)
+    body |= _nova(spec)
     return (
         resources.policy(spec) | body | levels.handed_down(kinds.NOVA_CELL, name, spec) | levels.files(spec, template)
     )

@@ -96,7 +96,8 @@ class NovaCellSpec(CellParts, Process):
     placement_ref: Ref | None = None
     """The Placement that nova-compute waits for. Sets placementRef of the NovaComputes."""
     nova_ref: Ref | None = None
-    """The Nova whose registration in Keystone nova-compute waits for. Sets novaRef of the NovaComputes."""
+    """The Nova whose registration in Keystone conductor and nova-compute wait for. Sets novaRef of the NovaConductor
+    and of the NovaComputes."""
 
 
 class CellStatus(Status):

@@ -11,16 +11,13 @@ from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Controller, Scope, Step, Watch
 from openstack_operator.runtime.informer import Key, key_of
-from openstack_operator.services.nova import children, connections
+from openstack_operator.services.nova import children, connections, dependencies
 from openstack_operator.services.nova.compute import config as files
 from openstack_operator.services.nova.compute import resources
 from openstack_operator.services.nova.compute.types import KIND, NovaComputeSpec
 
 if TYPE_CHECKING:
     from openstack_operator.runtime.manager import Manager
-
-REGISTERED = "CatalogReady"
-"""Condition of a Nova: the service user can log in."""
 
 
 async def observe_nodes(scope: Scope[NovaComputeSpec]) -> str | None:
@@ -90,21 +87,10 @@ async def ensure_config(scope: Scope[NovaComputeSpec]) -> None:
 async def observe_dependencies(scope: Scope[NovaComputeSpec]) -> None:
     """What nova-compute calls when it starts can answer: it would end, or wait for minutes, otherwise."""
     spec = scope.spec
-    # Nova was registered before the first nova-compute started, and stays so: that it has to look again, while a cell
-    # is added, is no business of the others.
-    has_started = any(scope.get(kind, scope.name) for kind in (built_in.DAEMONSET, built_in.DEPLOYMENT))
-    for resource, ref, condition in (
-        (kinds.NOVA_CONDUCTOR, spec.conductor_ref, conditions.READY),
-        (kinds.PLACEMENT, spec.placement_ref, conditions.READY),
-        (kinds.NOVA, None if has_started else spec.nova_ref, REGISTERED),
-    ):
-        if ref is None:
-            continue
-        found = conditions.find(scope.get(resource, ref.name), condition)
-        if found is None or found["status"] != "True":
-            why = found["message"] if found else "no status yet"
-            message = f"{resource.kind} {scope.namespace}/{ref.name} is not {condition}: {why}"
-            raise errors.Waiting("DependencyNotReady", message, on=resource.kind)
+    for resource, ref in ((kinds.NOVA_CONDUCTOR, spec.conductor_ref), (kinds.PLACEMENT, spec.placement_ref)):
+        if ref is not None:
+            dependencies.require(scope, resource, ref, conditions.READY)
+    dependencies.require_registered(scope, spec.nova_ref, built_in.DAEMONSET, built_in.DEPLOYMENT)
 
 
 async def ensure_compute(scope: Scope[NovaComputeSpec]) -> str | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import config, kinds, levels, pods, rereading, workloads
+from openstack_operator.kit import config, kinds, levels, pods, rereading, watches, workloads
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
-from openstack_operator.services.nova import connections
+from openstack_operator.services.nova import connections, dependencies
 from openstack_operator.services.nova.conductor import config as files
 from openstack_operator.services.nova.conductor import resources
 from openstack_operator.services.nova.conductor.types import KIND, NovaConductorSpec
@@ -26,6 +26,11 @@ async def ensure_config(scope: Scope[NovaConductorSpec]) -> None:
     scope.facts["sources"] = await config.ensure(scope, "nova", [file])
 
 
+async def observe_dependencies(scope: Scope[NovaConductorSpec]) -> None:
+    """The service user can log in, before the first pods start."""
+    dependencies.require_registered(scope, scope.spec.nova_ref, built_in.DEPLOYMENT)
+
+
 async def ensure_deployment(scope: Scope[NovaConductorSpec]) -> str | None:
     """Every pod runs the current configuration and is connected to the message bus."""
     pod = resources.pod(scope.name, scope.spec, scope.facts["sources"])
@@ -37,9 +42,14 @@ CONTROLLER = Controller(
     steps=(
         Step("ConnectionsReady", observe_connections),
         Step("ConfigReady", ensure_config),
+        Step("DependenciesReady", observe_dependencies),
         Step("DeploymentReady", ensure_deployment),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DEPLOYMENT, built_in.PDB),
     rules=rereading.RULES,
-    watches=(*pods.watches(kinds.NOVA_CONDUCTOR), connections.watch(kinds.NOVA_CONDUCTOR)),
+    watches=(
+        *pods.watches(kinds.NOVA_CONDUCTOR),
+        connections.watch(kinds.NOVA_CONDUCTOR),
+        watches.referenced(kinds.NOVA, kinds.NOVA_CONDUCTOR, "novaRef"),
+    ),
 )

@@ -28,6 +28,9 @@ class NovaConductorSpec(ConductorTemplate, Process):
     cell_database_secret_ref: Ref
     """Secret with user, password and hostname of the cell's database, cell0's for a super-conductor. Sets [database]
     connection."""
+    nova_ref: Ref | None = None
+    """The Nova, if the first pods shall be started only when that is registered in Keystone: they end where Keystone
+    refuses their login. Delays the Deployment."""
     registered_cells: RegisteredCells = {}
     """Hash of the connections of each cell that the API database knows. Restarts the pods when it changes, because they
     read the cells once; conductors of cells need none."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import config, kinds, levels, pods, rereading, workloads
+from openstack_operator.kit import config, kinds, levels, pods, rereading, watches, workloads
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Controller, Scope, Step
-from openstack_operator.services.nova import connections
+from openstack_operator.services.nova import connections, dependencies
 from openstack_operator.services.nova.scheduler import config as files
 from openstack_operator.services.nova.scheduler import resources
 from openstack_operator.services.nova.scheduler.types import KIND, NovaSchedulerSpec
@@ -24,6 +24,11 @@ async def ensure_config(scope: Scope[NovaSchedulerSpec]) -> None:
     scope.facts["sources"] = await config.ensure(scope, "nova", [config.File("nova.conf", files.ROWS, custom)])
 
 
+async def observe_dependencies(scope: Scope[NovaSchedulerSpec]) -> None:
+    """The service user can log in, before the first pods start."""
+    dependencies.require_registered(scope, scope.spec.nova_ref, built_in.DEPLOYMENT)
+
+
 async def ensure_deployment(scope: Scope[NovaSchedulerSpec]) -> str | None:
     """Every pod runs the current configuration and is connected to the message bus."""
     pod = resources.pod(scope.name, scope.spec, scope.facts["sources"])
@@ -35,9 +40,14 @@ CONTROLLER = Controller(
     steps=(
         Step("ConnectionsReady", observe_connections),
         Step("ConfigReady", ensure_config),
+        Step("DependenciesReady", observe_dependencies),
         Step("DeploymentReady", ensure_deployment),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DEPLOYMENT, built_in.PDB),
     rules=rereading.RULES,
-    watches=(*pods.watches(kinds.NOVA_SCHEDULER), connections.watch(kinds.NOVA_SCHEDULER)),
+    watches=(
+        *pods.watches(kinds.NOVA_SCHEDULER),
+        connections.watch(kinds.NOVA_SCHEDULER),
+        watches.referenced(kinds.NOVA, kinds.NOVA_SCHEDULER, "novaRef"),
+    ),
 )

@@ -33,6 +33,9 @@ class NovaSchedulerSpec(SchedulerTemplate, Process):
     """Secret with user, password and hostname of the API database. Sets [api_database] connection."""
     cell_database_secret_ref: Ref
     """Secret with user, password and hostname of cell0's database. Sets [database] connection."""
+    nova_ref: Ref | None = None
+    """The Nova, if the first pods shall be started only when that is registered in Keystone: they end where Keystone
+    refuses their login. Delays the Deployment."""
     registered_cells: RegisteredCells = {}
     """Hash of the connections of each cell that the API database knows. Restarts the pods when it changes, because they
     read the cells once."""
