@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.kit import config, labels, workloads
+from openstack_operator.kit import config, labels, probes, workloads
 from openstack_operator.kit.types import PodSettings, ResourceList, Resources, Storage
 from openstack_operator.runtime import errors, kinds
 
 SOURCES = config.Sources("one-config-data", "one-config-secrets", "one-scripts", "digest")
-MAIN = workloads.Container("main", ("run",), ports={"api": 80}, probe=workloads.tcp_probe(80), memory="1Gi")
+MAIN = workloads.Container("main", ("run",), ports={"api": 80}, probe=probes.tcp(80), memory="1Gi")
 
 
 def pod(**changes: Any) -> workloads.Pod:
@@ -64,9 +64,7 @@ def test_a_main_container_sees_the_merged_configuration_and_scripts_only() -> No
     assert volumes["config-data-merged"]["emptyDir"]["medium"] == "Memory", "secrets are not written to a disk"
 
 
-@pytest.mark.parametrize(
-    ("probe", "startup"), [(workloads.tcp_probe(80), (0, 1, 300)), (workloads.exec_probe("true"), (2, 8, 38))]
-)
+@pytest.mark.parametrize(("probe", "startup"), [(probes.tcp(80), (0, 1, 300)), (probes.command("true"), (2, 8, 38))])
 def test_a_new_pod_has_five_minutes_and_commands_in_it_are_run_less_often(
     probe: dict[str, Any], startup: tuple[int, int, int]
 ) -> None:
@@ -78,8 +76,8 @@ def test_a_new_pod_has_five_minutes_and_commands_in_it_are_run_less_often(
 
 
 def test_a_server_that_must_answer_is_asked_twice_and_its_start_is_only_connected_to() -> None:
-    look = workloads.greeting_probe(80)
-    container = workloads.Container("main", ("run",), probe=workloads.tcp_probe(80), readiness=look, liveness=look)
+    look = probes.greeting(80)
+    container = workloads.Container("main", ("run",), probe=probes.tcp(80), readiness=look, liveness=look)
     (found,) = workloads.template(pod(containers=(container,)))["spec"]["containers"]
     assert found["startupProbe"]["tcpSocket"] == {"port": 80}
     assert (found["readinessProbe"]["exec"], found["livenessProbe"]["exec"]) == (look["exec"], look["exec"])

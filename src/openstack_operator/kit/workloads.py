@@ -11,29 +11,23 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import config, labels, mounts, pods, quantities, releases, rereading, storage, verified
+from openstack_operator.kit import (
+    config,
+    labels,
+    mounts,
+    pods,
+    probes,
+    quantities,
+    releases,
+    rereading,
+    storage,
+    verified,
+)
 from openstack_operator.kit.types import PodSettings, Storage
 from openstack_operator.runtime import errors, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope
 from openstack_operator.runtime.kinds import Resource
-
-# A new pod is looked at often until it serves; from then on rarely, because each look costs CPU. A command in a
-# container is the dearest kind of look, and many pods start at once. Most of the 45 ms of CPU time that it costs is its
-# start: so it begins when something can be there, and then looks for a while. Later it is no more seldom than others. A
-# kubelet asks for the first look at readiness in the moment in which the start is over, and may find that it is not:
-# its worker reads a status that is written right after. Then a whole period passes until the next look. With one of
-# 30 s, that happened to nova-compute in one of five bring-ups.
-STARTUP_SECONDS = 300
-STARTUP_PERIOD, STARTUP_EXEC_PERIOD, STARTUP_EXEC_DELAY = 1, 8, 2
-LOOK_FOR_A_WHILE = (
-    f'for _ in {" ".join(map(str, range(8)))}; do said=$("$@") && exit; sleep 1; done; echo "$said"; exit 1'
-)
-READINESS_PERIOD = 10
-LIVENESS_PERIOD = 30
-# What has not answered for minutes will not end by itself either.
-HUNG_GRACE_SECONDS = 30
-ANSWER_SECONDS = 3
 
 CPU_FIRST, CPU_AWAITED, CPU_COMMON, CPU_MINOR = "200m", "50m", "25m", "10m"
 """Requests, which are also shares of CPU time where everything starts at once: first what most others wait for, last
@@ -51,7 +45,7 @@ RESTRICTED: Mapping[str, Any] = {
 
 @dataclasses.dataclass(frozen=True)
 class Container:
-    """One container. ``probe`` is the handler of its probes (``http_probe`` and the like)."""
+    """One container. ``probe`` is the handler of its probes (``probes.http`` and the like)."""
 
     name: str
     command: tuple[str, ...]
@@ -244,55 +238,11 @@ def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main:
         body["env"] = env
     if one.ports:
         body["ports"] = [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in one.ports.items()]
-    if main and one.probe:
-        if "exec" in one.probe:
-            often = exec_probe("sh", "-c", LOOK_FOR_A_WHILE, "sh", *one.probe["exec"]["command"])
-            startup = _probe(one, often, STARTUP_EXEC_PERIOD, STARTUP_SECONDS // STARTUP_EXEC_PERIOD + 1)
-            body["startupProbe"] = startup | {"initialDelaySeconds": STARTUP_EXEC_DELAY}
-        else:
-            body["startupProbe"] = _probe(one, one.probe, STARTUP_PERIOD, STARTUP_SECONDS // STARTUP_PERIOD)
-        # What waits for an answer is patient in itself.
-        body["readinessProbe"] = _probe(one, one.readiness or one.probe, READINESS_PERIOD, 2 if one.readiness else 3)
-    if main and one.liveness:
-        liveness = _probe(one, one.liveness, LIVENESS_PERIOD, 6)
-        body["livenessProbe"] = liveness | {"terminationGracePeriodSeconds": HUNG_GRACE_SECONDS}
+    if main:
+        body |= probes.of(one.probe, one.readiness, one.liveness, one.probe_timeout)
     if one.pre_stop_seconds:
         body["lifecycle"] = {"preStop": {"sleep": {"seconds": one.pre_stop_seconds}}}
     return body
-
-
-def _probe(one: Container, handler: Mapping[str, Any], period: int, failures: int) -> dict[str, Any]:
-    return {**handler, "periodSeconds": period, "failureThreshold": failures, "timeoutSeconds": one.probe_timeout}
-
-
-def http_probe(path: str, port: int) -> dict[str, Any]:
-    return {"httpGet": {"path": path, "port": port, "scheme": "HTTP"}}
-
-
-def tcp_probe(port: int) -> dict[str, Any]:
-    return {"tcpSocket": {"port": port}}
-
-
-def exec_probe(*command: str) -> dict[str, Any]:
-    return {"exec": {"command": list(command)}}
-
-
-def greeting_probe(port: int, then: str = "exit") -> dict[str, Any]:
-    """For servers that speak first, such as MariaDB: the kernel takes connections for one that hangs, but greets
-    nobody. The shell's own means, because a client program costs several times as much. ``then`` is what bash does
-    when it was greeted."""
-    script = (
-        f"if exec 3<> /dev/tcp/localhost/{port} && read -r -n 1 -t {ANSWER_SECONDS} -u 3; then {then}; exit; fi; "
-        f"echo port {port} does not answer within {ANSWER_SECONDS} s; exit 1"
-    )
-    return exec_probe("bash", "-c", script)
-
-
-def connected_probe(port: int) -> dict[str, Any]:
-    """For daemons without a port of their own: the pod holds an established connection to ``port`` elsewhere (the
-    message bus). Read from the kernel's table, because a probe in Python costs two CPU seconds."""
-    look = f"grep -qE ':{port:04X} 01 ' /proc/net/tcp /proc/net/tcp6"
-    return exec_probe("sh", "-c", f"{look} && exit; echo no connection to port {port}; exit 1")
 
 
 def _spread(tags: dict[str, str]) -> dict[str, Any]:

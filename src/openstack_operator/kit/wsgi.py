@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from openstack_operator.kit import config, workloads
+from openstack_operator.kit import config, probes, workloads
 
 FILE = "uwsgi.ini"
 START = f"#!/bin/sh\nexec uwsgi --ini {config.MERGED}/{FILE}\n"
@@ -71,9 +71,9 @@ def container(
         command=("sh", f"{config.SCRIPTS}/{START_NAME}"),
         env={"XDG_CACHE_HOME": "/tmp", "HOME": "/tmp", **(env or {})},
         ports={port_name: port},
-        probe=workloads.http_probe(probe_path, port),
+        probe=probes.http(probe_path, port),
         # A busy API answers late; only one that does not even accept is worth a restart.
-        liveness=workloads.tcp_probe(port),
+        liveness=probes.tcp(port),
         cpu=cpu,
         memory=memory,
         pre_stop_seconds=PRE_STOP_SECONDS,

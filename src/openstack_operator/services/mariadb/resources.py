@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import blueprint, config, kinds, workloads
+from openstack_operator.kit import blueprint, config, kinds, probes, workloads
 from openstack_operator.services.mariadb.config import DATA, PORT, RUN
 from openstack_operator.services.mariadb.types import MariaDBSpec
 
@@ -26,9 +26,9 @@ def pod(instance: str, spec: MariaDBSpec, sources: config.Sources) -> workloads.
             name="mariadb",
             command=("sh", f"{config.SCRIPTS}/start.sh"),
             ports={"mysql": PORT},
-            probe=workloads.tcp_probe(PORT),
-            readiness=workloads.greeting_probe(PORT, then=ROOM),
-            liveness=workloads.greeting_probe(PORT),
+            probe=probes.tcp(PORT),
+            readiness=probes.greeting(PORT, then=ROOM),
+            liveness=probes.greeting(PORT),
             cpu=workloads.CPU_AWAITED,
             memory=f"{spec.buffer_pool_mebibytes + 128}Mi",
             mounts=({"name": "data", "mountPath": DATA},),

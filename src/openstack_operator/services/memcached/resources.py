@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import blueprint, kinds, names, workloads
+from openstack_operator.kit import blueprint, kinds, names, probes, workloads
 from openstack_operator.services.memcached.types import MemcachedSpec
 
 UID = 42457
@@ -31,8 +31,8 @@ def pod(instance: str, spec: MemcachedSpec) -> workloads.Pod:
             name="memcached",
             command=command,
             ports={"memcache": PORT},
-            probe=workloads.tcp_probe(PORT),
-            liveness=workloads.tcp_probe(PORT),
+            probe=probes.tcp(PORT),
+            liveness=probes.tcp(PORT),
             # Who has no answer within a second does without for a minute.
             cpu=workloads.CPU_AWAITED,
             memory=f"{spec.cache_mebibytes + 16}Mi",

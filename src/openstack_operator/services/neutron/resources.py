@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import blueprint, config, kinds, names, releases, workloads, wsgi
+from openstack_operator.kit import blueprint, config, kinds, names, probes, releases, workloads, wsgi
 from openstack_operator.kit.types import PodSettings
 from openstack_operator.services.neutron.config import (
     AGENT_CONF,
@@ -135,7 +135,7 @@ def _daemon(
 
 def workers(instance: str, spec: NeutronSpec, sources: config.Sources) -> dict[str, tuple[workloads.Pod, int]]:
     """Pod and replicas of the daemons beside the API, by the workload's name."""
-    rpc = _daemon("neutron-rpc-server", "256Mi", workloads.connected_probe(AMQP_PORT), workloads.CPU_COMMON)
+    rpc = _daemon("neutron-rpc-server", "256Mi", probes.connected(AMQP_PORT), workloads.CPU_COMMON)
     # Both take the work that only one may do under a lock in the database; nobody waits for them.
     periodic = _daemon("neutron-periodic-workers", "256Mi")
     maintenance = _daemon("neutron-ovn-maintenance-worker", "256Mi")
@@ -162,7 +162,7 @@ def agent_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> work
         env_from_fields={"OS_DEFAULT__HOST": "spec.nodeName"},
         security=_AGENT,
         # The kernel lists the socket while somebody listens on it.
-        probe=workloads.exec_probe("grep", "-q", f" {METADATA_SOCKET}$", "/proc/net/unix"),
+        probe=probes.command("grep", "-q", f" {METADATA_SOCKET}$", "/proc/net/unix"),
         cpu="20m",
         memory="200Mi",
         mounts=(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from openstack_operator.kit import config, kinds, levels, releases, settings, workloads
+from openstack_operator.kit import config, kinds, levels, probes, releases, settings, workloads
 from openstack_operator.kit.types import Instance, PodSettings
 from openstack_operator.runtime import drift
 from openstack_operator.runtime.client import Object
@@ -76,7 +76,7 @@ def daemon(name: str, *, memory: str, cpu: str = workloads.CPU_COMMON) -> worklo
         command=(name, "--config-file", CONF),
         env={"XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
         # RabbitMQ's port: connected means that the process takes requests.
-        probe=workloads.connected_probe(files.AMQP_PORT),
+        probe=probes.connected(files.AMQP_PORT),
         cpu=cpu,
         memory=memory,
     )

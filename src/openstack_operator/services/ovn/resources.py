@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from openstack_operator.kit import kinds, labels, names, releases, settings, workloads
+from openstack_operator.kit import kinds, labels, names, probes, releases, settings, workloads
 from openstack_operator.kit.types import PodSettings
 from openstack_operator.runtime import drift
 from openstack_operator.runtime.client import Object
@@ -98,8 +98,8 @@ def database_pod(instance: str, spec: OVNNetworkSpec, which: str) -> workloads.P
                 env_from_fields={"POD_IP": "status.podIP"},
                 ports={"clients": config.CLIENT_PORTS[which], "raft": config.RAFT_PORTS[which]},
                 # The port opens when the member belongs to a cluster with a leader and the first row was written.
-                probe=workloads.tcp_probe(config.CLIENT_PORTS[which]),
-                liveness=workloads.tcp_probe(config.CLIENT_PORTS[which]),
+                probe=probes.tcp(config.CLIENT_PORTS[which]),
+                liveness=probes.tcp(config.CLIENT_PORTS[which]),
                 memory="64Mi",
                 mounts=(_SCRIPTS, {"name": "data", "mountPath": "/var/lib/ovn"}),
             ),
@@ -162,7 +162,7 @@ def northd_pod(instance: str, spec: OVNNetworkSpec, northbound: str, southbound:
                     "OVN_NB_DB": northbound,
                     "OVN_SB_DB": southbound,
                 },
-                probe=workloads.exec_probe("sh", "-c", status),
+                probe=probes.command("sh", "-c", status),
                 memory="64Mi",
                 mounts=(_SCRIPTS,),
             ),
@@ -291,7 +291,7 @@ def controller_pod(instance: str, spec: OVNNetworkSpec, southbound: str, *, gate
                 },
                 env_from_fields={"ENCAP_IP": "status.podIP"},
                 security=_ROOT,
-                probe=workloads.exec_probe("sh", "-c", status),
+                probe=probes.command("sh", "-c", status),
                 cpu="20m",
                 memory="64Mi",
                 mounts=(_SCRIPTS, _RUN_OPENVSWITCH),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import blueprint, config, kinds, names, workloads
+from openstack_operator.kit import blueprint, config, kinds, names, probes, workloads
 from openstack_operator.services.rabbitmq.config import AMQP_PORT, DATA, MANAGEMENT_PORT, RUN, environment
 from openstack_operator.services.rabbitmq.types import RabbitMQSpec
 
@@ -24,10 +24,10 @@ def pod(instance: str, namespace: str, spec: RabbitMQSpec, sources: config.Sourc
             env=environment(instance, names.members_service(instance), namespace),
             ports=PORTS,
             # The management port opens after the definitions were imported, the AMQP port last of all.
-            probe=workloads.tcp_probe(AMQP_PORT),
+            probe=probes.tcp(AMQP_PORT),
             # AMQP's server does not speak first; both ports are of one process. The page of the login needs none.
-            readiness=workloads.http_probe("/", MANAGEMENT_PORT),
-            liveness=workloads.http_probe("/", MANAGEMENT_PORT),
+            readiness=probes.http("/", MANAGEMENT_PORT),
+            liveness=probes.http("/", MANAGEMENT_PORT),
             cpu="50m",
             memory="256Mi",
             mounts=({"name": "data", "mountPath": DATA},),

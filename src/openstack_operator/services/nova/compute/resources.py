@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import config, kinds, names, releases, workloads
+from openstack_operator.kit import config, kinds, names, probes, releases, workloads
 from openstack_operator.services.nova import resources, rows
 from openstack_operator.services.nova.compute import config as files
 from openstack_operator.services.nova.compute.types import NovaComputeSpec
@@ -90,7 +90,7 @@ def libvirt_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
         name="libvirt",
         command=("sh", f"{config.SCRIPTS}/start.sh"),
         env={"HOME": "/tmp", "XDG_CACHE_HOME": "/tmp"},
-        probe=workloads.exec_probe("virsh", "-c", "qemu:///system", "version"),
+        probe=probes.command("virsh", "-c", "qemu:///system", "version"),
         # nova-compute looks at what it finds there as it starts.
         cpu=workloads.CPU_AWAITED,
         memory="64Mi",
@@ -130,7 +130,7 @@ def cleanup_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
     container = workloads.Container(
         name="cleanup",
         command=("sh", f"{config.SCRIPTS}/cleanup.sh", *directories),
-        probe=workloads.exec_probe("test", "-e", files.CLEAN_MARK),
+        probe=probes.command("test", "-e", files.CLEAN_MARK),
         memory="16Mi",
         # Guests are root's processes, as this one: no capability is needed to end them.
         security=_root(),
@@ -177,7 +177,7 @@ def compute_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
         name="nova-compute",
         command=("python3", f"{config.SCRIPTS}/start.py"),
         env={"HOME": "/tmp", "XDG_CACHE_HOME": "/tmp"},
-        probe=workloads.exec_probe("sh", f"{config.SCRIPTS}/ready.sh"),
+        probe=probes.command("sh", f"{config.SCRIPTS}/ready.sh"),
         # The last of the longest chain: in a rollout it starts after all others, and beside most of them.
         cpu=workloads.CPU_FIRST,
         memory="200Mi",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.kit import config, kinds, workloads
+from openstack_operator.kit import config, kinds, probes, workloads
 from openstack_operator.services.nova import resources
 from openstack_operator.services.nova.novncproxy.config import PAGE, PORT
 from openstack_operator.services.nova.novncproxy.types import NovaNoVNCProxySpec
@@ -15,7 +15,7 @@ def pod(instance: str, spec: NovaNoVNCProxySpec, sources: config.Sources) -> wor
         command=("nova-novncproxy", "--config-file", resources.CONF),
         env={"XDG_CACHE_HOME": "/tmp", "HOME": "/tmp"},
         ports={"novnc": PORT},
-        probe=workloads.http_probe(f"/{PAGE}", PORT),
+        probe=probes.http(f"/{PAGE}", PORT),
         cpu=workloads.CPU_MINOR,
         memory="150Mi",
     )
