@@ -53,7 +53,8 @@ cp disk.qcow2 www/
 "$python" -m http.server --bind $node --directory www 80 > http.log 2>&1 &
 server=$!
 trap 'kill $server' EXIT
-printf '%s\n' '[image]' "http_image = http://$node/disk.qcow2" '[image-feature-enabled]' 'import_image = true' >> etc/tempest.conf
+printf '%s\n' '[image]' "http_image = http://$node/disk.qcow2" "http_qcow2_image = http://$node/disk.qcow2" \
+    '[image-feature-enabled]' 'import_image = true' >> etc/tempest.conf
 
 failures=0
 for set in "${@:-smoke}"; do

@@ -29,7 +29,7 @@ def pod(instance: str, spec: MariaDBSpec, sources: config.Sources) -> workloads.
             probe=probes.tcp(PORT),
             readiness=probes.greeting(PORT, then=ROOM),
             liveness=probes.greeting(PORT),
-            cpu=workloads.CPU_AWAITED,
+            cpu=workloads.CPU_FIRST,
             memory=f"{spec.buffer_pool_mebibytes + 128}Mi",
             mounts=({"name": "data", "mountPath": DATA},),
         ),
