@@ -18,7 +18,7 @@ class Backport:
     """What a release has that needs nothing any more."""
 
 
-# oslo.messaging 14.7 to 18.0 look for the reply of a call twice a second, so that every call takes half a second; a
+# oslo.messaging 14.9 to 18.0 look for the reply of a call twice a second, so that every call takes half a second; a
 # server that boots waits for a dozen. A thread of eventlet cannot be woken by the one that reads replies (Launchpad bug
 # 2035113), a real one can. 18.3 waits for the reply itself.
 BACKPORTS = (
