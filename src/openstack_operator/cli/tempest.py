@@ -144,6 +144,8 @@ def configuration(facts: Facts) -> Sections:
             "img_disk_format": "qcow2",
             "img_container_format": "bare",
             "dhcp_client": "udhcpc",
+            # The guest's root is in its memory; this is its disk.
+            "target_dir": "/mnt",
         },
         "placement": {
             "min_microversion": facts.placement_versions[0],

@@ -221,7 +221,7 @@ def init_container(sources: Sources, image: str, security: dict[str, Any]) -> di
         "command": ["sh", f"{SCRIPTS}/merge.sh"],
         "env": [{"name": "DEFAULTS", "value": sources.defaults}],
         "securityContext": security,
-        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+        "resources": {"requests": {"cpu": "5m", "memory": "16Mi"}},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "config-data", "mountPath": SOURCE, "readOnly": True},

@@ -29,7 +29,7 @@ from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope
 from openstack_operator.runtime.kinds import Resource
 
-CPU_FIRST, CPU_AWAITED, CPU_COMMON, CPU_MINOR = "200m", "50m", "25m", "10m"
+CPU_FIRST, CPU_AWAITED, CPU_COMMON, CPU_MINOR = "100m", "40m", "15m", "5m"
 """Requests, which are also shares of CPU time where everything starts at once: first what most others wait for, last
 what nobody does."""
 
