@@ -15,8 +15,8 @@ import pytest
 
 from openstack_operator import controlplane
 from openstack_operator.embedded.apiserver import ControlPlane
-from openstack_operator.kit import storage
-from openstack_operator.runtime import client, kinds, logs
+from openstack_operator.kit import identity, storage
+from openstack_operator.runtime import client, errors, kinds, logs
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -92,4 +92,17 @@ def cluster_dns(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         return resolve(host, *arguments, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    return known
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The Keystones that know Nova's user, by name. What is said to a real one is seen in test_servers.py."""
+    known = {"keystone"}
+
+    async def register(scope: Any, keystone: str, *_: Any) -> None:
+        if keystone not in known:
+            raise errors.Waiting("KeystoneNotReady", f"Keystone {scope.namespace}/{keystone} is not Ready")
+
+    monkeypatch.setattr(identity, "register", register)
     return known

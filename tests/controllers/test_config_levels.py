@@ -51,7 +51,7 @@ CLOUD = {
 
 
 @pytest.fixture
-async def cloud(world: Any) -> AsyncIterator[Any]:
+async def cloud(world: Any, registered: set[str]) -> AsyncIterator[Any]:
     """A control plane whose Nova and Neutron have written their files; servers and Keystone are played by the test."""
     controllers = (*nova.SERVICE.controllers, *neutron.SERVICE.controllers)
     async with world.operator("openstackcontrolplane", controllers=controllers) as operator:

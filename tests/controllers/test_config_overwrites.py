@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from world import HASH, condition
 
 from openstack_operator.kit import kinds as ours
@@ -38,6 +39,7 @@ async def data(world: Any, instance: str) -> dict[str, str]:
     return found
 
 
+@pytest.mark.usefixtures("registered")
 async def test_files_reach_the_processes_that_read_them_and_roll_those_alone(world: Any) -> None:
     """Case 24."""
     async with world.operator("glance", controllers=nova.SERVICE.controllers) as operator:

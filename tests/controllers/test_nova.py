@@ -16,7 +16,7 @@ from aiohttp import web
 from world import condition, decoded, states
 
 from openstack_operator.embedded.apiserver import ControlPlane
-from openstack_operator.kit import identity, ini, labels
+from openstack_operator.kit import ini, labels
 from openstack_operator.kit import kinds as ours
 from openstack_operator.runtime import conditions, errors, kinds
 from openstack_operator.services import nova
@@ -84,19 +84,6 @@ async def bound(world: Any, daemon_set: str, component: str, node: str) -> list[
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         await world.api.request("POST", kinds.POD.path(world.namespace, name, "binding"), body=binding)
     return found
-
-
-@pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The Keystones that know Nova's user, by name. What is said to a real one is seen in test_servers.py."""
-    known = {"keystone"}
-
-    async def register(scope: Any, keystone: str, *_: Any) -> None:
-        if keystone not in known:
-            raise errors.Waiting("KeystoneNotReady", f"Keystone {scope.namespace}/{keystone} is not Ready")
-
-    monkeypatch.setattr(identity, "register", register)
-    return known
 
 
 def operator(world: Any) -> Any:
@@ -360,13 +347,10 @@ OLD = "Current Nova version does not support computes older than Gazpacho"
 VERDICTS = [["Cells v2", "Success", ""], ["Older than N-1 computes", "Failure", OLD], ["Policy", "Warning", "is JSON"]]
 
 
+@pytest.mark.usefixtures("registered")
 async def test_the_verdicts_of_novas_upgrade_check_are_told_and_ready_does_not_wait_for_them(
     world: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def registered(*_: Any) -> None:
-        """Keystone has what it is asked to have."""
-
-    monkeypatch.setattr(identity, "register", registered)
     monkeypatch.setattr(upgrade_check, "DELAY_SECONDS", 0)
     world.node.hold("nova/upgrade-check")
     async with operator(world) as running, asyncio.TaskGroup() as group:

@@ -24,9 +24,10 @@ def _fixtures() -> ModuleType:
 
 
 _module = _fixtures()
-cluster, world, cluster_dns, logging_configured = (
+cluster, world, cluster_dns, logging_configured, registered = (
     _module.cluster,
     _module.world,
     _module.cluster_dns,
     _module.logging_configured,
+    _module.registered,
 )

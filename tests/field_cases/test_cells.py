@@ -28,6 +28,7 @@ def computes(**labels: str) -> dict[str, Any]:
     return {"computes": {"compute": {"nodeSelector": labels}}}
 
 
+@pytest.mark.usefixtures("registered")
 async def test_a_cell_that_is_there_waits_for_cell0_and_may_lose_its_computes_meanwhile(world: Any) -> None:
     """Case 51. Regression f13, f15."""
     async with test_nova.operator(world), asyncio.TaskGroup() as group:
@@ -130,6 +131,7 @@ async def test_a_node_in_an_unknown_place_is_nobodys(world: Any) -> None:
     assert condition(item, "NodesReady")[0] == "True"
 
 
+@pytest.mark.usefixtures("registered")
 async def test_a_conductor_with_no_replicas_counts_as_ready(world: Any) -> None:
     """Case 56: an explicit 0 stays 0. Regression f17."""
     async with test_nova.operator(world), asyncio.TaskGroup() as group:
