@@ -123,6 +123,7 @@ def guard(*, forwarding_was_off: bool, foreign: Sequence[str] = (), with_queue: 
 
     `forwarding_was_off`: the machine forwarded nothing before us, so it goes on forwarding nothing but ours.
     `foreign`: tap devices that are not our guests'. `with_queue`: the policy agent is asked about new connections here.
+    Chains that are there stay, with new rules: with a chain goes all that waits for the agent's verdict anywhere.
     """
     taps = f'iifname != {{ {", ".join(foreign)} }} iifname "tap*"' if foreign else 'iifname "tap*"'
     ours = ", ".join(f'"{name}"' for name in (addresses.NODE_BRIDGE, addresses.POD_BRIDGE, "br-ex"))
@@ -133,7 +134,7 @@ def guard(*, forwarding_was_off: bool, foreign: Sequence[str] = (), with_queue: 
     rest = f"iifname != {{ {ours} }} oifname != {{ {ours} }} drop" if forwarding_was_off else "accept"
     return f"""\
 table inet {TABLE} {{}}
-delete table inet {TABLE}
+flush table inet {TABLE}
 table inet {TABLE} {{
   set ranges {{
     type ipv4_addr; flags interval
@@ -192,9 +193,11 @@ def make_queue_rules() -> None:
     iptables = ("iptables", "-w", "-t", "mangle")
     if not succeeds(*iptables, "-n", "-L", QUEUE_CHAIN):
         run(*iptables, "-N", QUEUE_CHAIN)
-    run(*iptables, "-F", QUEUE_CHAIN)
-    for rule in QUEUE_RULES:
-        run(*iptables, "-A", QUEUE_CHAIN, *rule)
+    # While the chain is filled, connections pass that are not allowed.
+    if not all(succeeds(*iptables, "-C", QUEUE_CHAIN, *rule) for rule in QUEUE_RULES):
+        run(*iptables, "-F", QUEUE_CHAIN)
+        for rule in QUEUE_RULES:
+            run(*iptables, "-A", QUEUE_CHAIN, *rule)
     if not succeeds(*iptables, "-C", "POSTROUTING", "-j", QUEUE_CHAIN):
         run(*iptables, "-A", "POSTROUTING", "-j", QUEUE_CHAIN)
 
