@@ -40,6 +40,11 @@ def test_the_kubelet_never_collects_images_since_no_registry_gives_them_back() -
     assert kubelet["resolvConf"] == "/state/resolv.conf"
 
 
+def test_a_pod_does_not_wait_for_a_watch_of_its_configuration() -> None:
+    kubelet = json.loads(configuration.kubelet(pki=STATE / "pki", state=STATE, run=RUN))
+    assert kubelet["configMapAndSecretChangeDetectionStrategy"] == "Get"
+
+
 def test_ports_of_nodes_answer_on_the_clusters_bridge_only() -> None:
     assert json.loads(configuration.kube_proxy(STATE))["nodePortAddresses"] == ["10.89.0.0/24"]
 

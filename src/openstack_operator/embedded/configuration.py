@@ -126,6 +126,9 @@ def kubelet(*, pki: Path, state: Path, run: Path) -> str:
             "resolvConf": f"{state}/resolv.conf",
             "podLogsDir": f"{state}/pods-log",
             "volumePluginDir": f"{state}/volume-plugins",
+            # Kubelet gives its watch of a ConfigMap or Secret one second to begin. On a busy machine that fails, and it
+            # comes back later each time ("failed to sync configmap cache"): MariaDB once waited for eleven seconds.
+            "configMapAndSecretChangeDetectionStrategy": "Get",
             "serializeImagePulls": False,
             # No registry gives them back.
             "imageGCHighThresholdPercent": 100,
