@@ -173,14 +173,14 @@ class Scene:
     def _log_in(self) -> Login:
         """As somebody who reads the Secret with the login anew each time, since passwords may have been made anew, and
         has it still where no API server gives it."""
-        with contextlib.suppress(ClusterError):
+        with contextlib.suppress(ClusterError, KeyError):
             self._login = self.cloud.login()
         try:
             connection = self.cloud.connect(self._login)
             session = connection.session
             token = session.get_token()
             urls = {name: session.get_endpoint(service_type=kind, interface=PUBLIC) for name, kind in TYPES.items()}
-        except (exceptions.ClientException, ClusterError, KeyError, openstack.exceptions.SDKException) as problem:
+        except (exceptions.ClientException, KeyError, openstack.exceptions.SDKException) as problem:
             raise LoginError(type(problem).__name__) from problem
         if not all(urls.values()):
             raise LoginError("a service is not in the catalogue")

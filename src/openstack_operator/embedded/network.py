@@ -68,11 +68,11 @@ def prepare(before: ledger.Ledger) -> None:
         run("ip", "route", "replace", "unreachable", range_, "metric", str(LAST_METRIC))
     forwarding_was_off = before.sysctls.get("net/ipv4/ip_forward") == "0"
     taps = foreign_taps([item["ifname"] for item in json.loads(run("ip", "-j", "link", "show"))])
-    with_queue = has_nft_queue()
-    run("nft", "-f", "-", stdin=guard(forwarding_was_off=forwarding_was_off, foreign=taps, with_queue=with_queue))
     for module in ("br_netfilter", "nf_conntrack", "nfnetlink_queue", "xt_NFQUEUE", "overlay", "openvswitch", "tun"):
         # Built in, absent, or loaded: which of them is seen where it matters.
         run_if_possible("modprobe", "-q", module)
+    with_queue = has_nft_queue()
+    run("nft", "-f", "-", stdin=guard(forwarding_was_off=forwarding_was_off, foreign=taps, with_queue=with_queue))
     for bridge, address in (
         (addresses.NODE_BRIDGE, f"{addresses.NODE_ADDRESS}/24"),
         (addresses.POD_BRIDGE, str(first_host(addresses.NODE_POD_RANGE))),
@@ -182,7 +182,7 @@ def foreign_taps(names: Iterable[str]) -> list[str]:
 
 def has_nft_queue() -> bool:
     """Whether the kernel has nft's queue statement."""
-    probe = "table inet openstack_operator_probe { chain c { queue num 100 bypass; }; }"
+    probe = f"table inet openstack_operator_probe {{ chain c {{ queue flags bypass to {QUEUE}; }}; }}"
     return (
         subprocess.run(["nft", "-c", "-f", "-"], input=probe, check=False, capture_output=True, text=True).returncode
         == 0

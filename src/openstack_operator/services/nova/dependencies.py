@@ -7,11 +7,17 @@ from typing import Any
 from openstack_operator.kit import kinds
 from openstack_operator.kit.types import Ref
 from openstack_operator.runtime import conditions, errors
+from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.controller import Scope
 from openstack_operator.runtime.kinds import Resource
 
 REGISTERED = "CatalogReady"
 """Condition of a Nova: the service user can log in."""
+
+
+async def observe_registration(scope: Scope[Any]) -> None:
+    """The service user can log in, before the first pods start."""
+    require_registered(scope, scope.spec.nova_ref, built_in.DEPLOYMENT)
 
 
 def require_registered(scope: Scope[Any], ref: Ref | None, *workloads: Resource) -> None:

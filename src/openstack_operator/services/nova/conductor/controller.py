@@ -26,11 +26,6 @@ async def ensure_config(scope: Scope[NovaConductorSpec]) -> None:
     scope.facts["sources"] = await config.ensure(scope, "nova", [file])
 
 
-async def observe_dependencies(scope: Scope[NovaConductorSpec]) -> None:
-    """The service user can log in, before the first pods start."""
-    dependencies.require_registered(scope, scope.spec.nova_ref, built_in.DEPLOYMENT)
-
-
 async def ensure_deployment(scope: Scope[NovaConductorSpec]) -> str | None:
     """Every pod runs the current configuration and is connected to the message bus."""
     pod = resources.pod(scope.name, scope.spec, scope.facts["sources"])
@@ -42,7 +37,7 @@ CONTROLLER = Controller(
     steps=(
         Step("ConnectionsReady", observe_connections),
         Step("ConfigReady", ensure_config),
-        Step("DependenciesReady", observe_dependencies),
+        Step("DependenciesReady", dependencies.observe_registration),
         Step("DeploymentReady", ensure_deployment),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DEPLOYMENT, built_in.PDB),
