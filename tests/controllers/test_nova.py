@@ -436,12 +436,10 @@ async def test_a_nova_rolls_out_to_its_computes(world: Any, registered: set[str]
         assert "[database]" not in str(decoded(await world.get(kinds.SECRET, "nova-cell1-compute-config-secrets")))
 
         compute = await world.until_condition(
-            ours.NOVA_COMPUTE, "nova-cell1-compute", "DependenciesReady", "False", "DependencyNotReady"
+            ours.NOVA_COMPUTE, "nova-cell1-compute", "DependenciesReady", "False", "DependencyNotReady", "Placement"
         )
-        assert (
-            condition(compute, "DependenciesReady")[2]
-            == f"Placement {world.namespace}/placement is not Ready: no status yet"
-        )
+        where = f"Placement {world.namespace}/placement is not Ready: no status yet"
+        assert condition(compute, "DependenciesReady")[2] == where
         assert await world.find(kinds.DAEMONSET, "nova-cell1-compute") is None
         libvirt = await world.get(kinds.DAEMONSET, "nova-cell1-compute-libvirt")
         assert libvirt["spec"]["template"]["spec"]["nodeSelector"] == {"openstack.k8s.io/compute": "true"}
