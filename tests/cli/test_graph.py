@@ -79,7 +79,7 @@ def test_svg_is_a_picture_with_a_box_for_every_node(recorded: graph.Graph) -> No
 
 
 def _in_tree_order(content: graph.Graph) -> Any:
-    for top in (*content.picture.roots, *((content.picture.operator,) if content.picture.operator else ())):
+    for top in content.picture.tops:
         yield from (node.label for node in top.walk() if node.label in content.nodes)
 
 

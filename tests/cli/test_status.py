@@ -165,6 +165,58 @@ def test_an_object_that_the_operator_has_not_seen_waits_for_an_operator_that_was
     assert picture.operator.message == "0/1 pods ready"
 
 
+def dns(*ready: bool, deployment: Object | None = None, pod: Object | None = None) -> tree.Picture:
+    """A cloud that is Ready, in a cluster whose DNS has these endpoints."""
+    slices = owned(built_in.ENDPOINTSLICE, "kube-dns-a", None, {})
+    slices["endpoints"] = [{"conditions": {"ready": one}} for one in ready] or None
+    objects: dict[Resource, list[Object]] = {kinds.CONTROL_PLANE: [of_ours(kinds.CONTROL_PLANE, "cloud")]}
+    objects[built_in.ENDPOINTSLICE] = [slices]
+    if deployment is not None:
+        deployment["metadata"]["namespace"] = "kube-system"
+        objects[built_in.DEPLOYMENT] = [deployment]
+        objects[tree.REPLICASET] = [owned(tree.REPLICASET, "coredns-1", "coredns", {})]
+        objects[built_in.POD] = [pod] if pod is not None else []
+    return tree.build(OWN, objects)
+
+
+@pytest.mark.parametrize("ready", [(True,), (True, False)])
+def test_dns_of_which_one_pod_answers_is_nothing_to_tell(ready: tuple[bool, ...]) -> None:
+    picture = dns(*ready, deployment=owned(built_in.DEPLOYMENT, "coredns", None, {"observedGeneration": 1}))
+    assert picture.is_ready
+    assert status.blockers(picture) == []
+    assert drawn(picture).splitlines()[0] == "Ready: OpenStackControlPlane openstack/cloud, for 5 min"
+
+
+@pytest.mark.parametrize("ready", [(), (False, False)])
+def test_dns_that_nobody_answers_for_is_named_where_all_objects_are_ready(ready: tuple[bool, ...]) -> None:
+    """Scaled to nothing, deleted, or served by what is no Deployment: the Service tells."""
+    picture = dns(*ready)
+    text = drawn(picture).splitlines()
+    assert text[0].startswith("Waits for Service kube-system/kube-dns: no pod of the cluster's DNS is ready: names are")
+    assert any("Service kube-system/kube-dns" in line for line in text[1:])
+    told = status.plain(picture)
+    assert (told["ready"], [one["name"] for one in told["waitsFor"]]) == (False, ["kube-dns"])
+
+
+def test_dns_whose_pod_does_not_start_is_told_of_with_the_reason_of_the_pod() -> None:
+    deployment = owned(built_in.DEPLOYMENT, "coredns", None, {"observedGeneration": 1})
+    state = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
+    pod_status = {"phase": "Pending", "containerStatuses": [{"name": "coredns", "state": state}]}
+    pod = owned(built_in.POD, "coredns-1-a", "coredns-1", pod_status)
+    pod["metadata"]["namespace"] = "kube-system"
+    (found,) = status.blockers(dns(deployment=deployment, pod=pod))
+    assert (found.label, found.message) == (
+        "Pod kube-system/coredns-1-a",
+        "container coredns: ErrImagePull: no such image",
+    )
+
+
+def test_a_cluster_whose_dns_is_elsewhere_is_not_said_to_have_none() -> None:
+    picture = tree.build(OWN, {kinds.CONTROL_PLANE: [of_ours(kinds.CONTROL_PLANE, "cloud")]})
+    assert picture.dns is None
+    assert picture.is_ready
+
+
 def test_a_spec_that_was_changed_after_the_last_look_is_not_ready() -> None:
     item = of_ours(kinds.CONTROL_PLANE, "cloud")
     item["metadata"]["generation"] = 2

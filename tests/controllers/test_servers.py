@@ -29,6 +29,7 @@ pytestmark = [
 ]
 
 DIFFICULT = "$%@/#+\"':-\\ &?={}"
+CONNECTIONS = 20
 
 
 @pytest.fixture
@@ -52,17 +53,21 @@ async def real(world: Any, tmp_path: Path, cluster_dns: dict[str, str]) -> Async
                 await node.stop()
 
 
+def connection(user: str, password: str) -> Any:
+    return pymysql.connect(host=containers.DOOR, user=user, password=password, autocommit=True)
+
+
 def databases(user: str, password: str) -> list[str]:
     """What a client sees after its login."""
-    with pymysql.connect(host=containers.DOOR, user=user, password=password, autocommit=True) as connection:
-        with connection.cursor() as cursor:
+    with connection(user, password) as server:
+        with server.cursor() as cursor:
             cursor.execute("SHOW DATABASES")
             return sorted(row[0] for row in cursor.fetchall())
 
 
 def execute(user: str, password: str, statement: str) -> Any:
-    with pymysql.connect(host=containers.DOOR, user=user, password=password, autocommit=True) as connection:
-        with connection.cursor() as cursor:
+    with connection(user, password) as server:
+        with server.cursor() as cursor:
             cursor.execute(statement)
             return cursor.fetchall()
 
@@ -73,7 +78,8 @@ async def test_databases_are_granted_changed_and_dropped_in_a_real_mariadb(real:
     await real.secret("two", user="two", password="plain")
     requests = [{"name": f"schema_{name}", "secretRef": {"name": name}} for name in ("one", "two")]
     async with real.operator("mariadb"):
-        await real.create(ours.MARIADB, "db", {"databases": requests, "bufferPoolMebibytes": 16})
+        spec = {"databases": requests, "bufferPoolMebibytes": 16, "maxConnections": CONNECTIONS}
+        await real.create(ours.MARIADB, "db", spec)
         item = await real.until_ready(ours.MARIADB, "db")
         assert [(one["name"], one["user"]) for one in item["status"]["databases"]] == [
             ("schema_one", "one"),
@@ -123,6 +129,22 @@ async def test_databases_are_granted_changed_and_dropped_in_a_real_mariadb(real:
     assert await real.network.probe(look) == (1, "port 3306 does not answer within 3 s")
     os.kill(server, signal.SIGCONT)
     assert await real.network.probe(look) == (0, "")
+
+    # One that has no connection left is found out by the kernel's table: it greets, and sends away after the login.
+    held = [await asyncio.to_thread(connection, "two", "plain") for _ in range(CONNECTIONS)]
+    try:
+        with pytest.raises(pymysql.err.OperationalError, match="Too many connections"):
+            await asyncio.to_thread(connection, "two", "plain")
+        assert await real.network.probe(look) == (1, f"all {CONNECTIONS} connections of the database are taken")
+    finally:
+        for one in held:
+            one.close()
+    for _ in range(100):
+        # A server notices a moment later that a client has gone.
+        if (said := await real.network.probe(look)) == (0, ""):
+            break
+        await asyncio.sleep(0.05)
+    assert said == (0, "")
 
     # Dropped by hand behind the operator's back: seen at the next look, here after a restart.
     await asyncio.to_thread(execute, "root", root, "DROP USER 'two'@'%'")

@@ -152,8 +152,10 @@ def _unschedulable(scene: Scene) -> Iterator[None]:
 def test_all_connections_of_the_database_may_be_taken(scene: Scene) -> None:
     """Somebody opens as many as there are, and holds them."""
     for _ in range(scene.times):
-        with scene.fault("connections of MariaDB exhausted", group=GROUP, silence=0.2) as fault:
+        name, blames = "connections of MariaDB exhausted", "mariadb.*connections of the database are taken"
+        with scene.fault(name, group=GROUP, blames=blames, silence=0.2) as fault:
             with _all_connections(scene):
+                fault.until_blamed()
                 time.sleep(MINUTE / 2)
             fault.mend()
 

@@ -102,9 +102,10 @@ def test_a_claim_that_nobody_binds_is_named_and_mended(fresh: SmallScene) -> Non
 def test_dns_may_be_away(scene: Scene) -> None:
     """What needs no new name is answered."""
     for _ in range(scene.times):
-        with scene.fault("DNS of the cluster away", group=GROUP, silence=0.2) as fault:
+        with scene.fault("DNS of the cluster away", group=GROUP, blames="kube-dns", silence=0.2) as fault:
             scene.cluster.kubectl("scale", *DNS, "--replicas=0")
             try:
+                fault.until_blamed()
                 time.sleep(DNS_SECONDS)
                 failed = scene.apis.failed(fault.began, time.monotonic())
                 print("failed without DNS:", failed)

@@ -70,10 +70,9 @@ def run(kubeconfig: str | None, namespace: str | None, output: Output, *, everyt
 def build(own: Sequence[Resource], objects: tree.Objects, *, everything: bool = False) -> Graph:
     """Puts the graph together. Pods and Jobs that are well are left out unless ``everything``."""
     picture = tree.build(own, objects)
-    tops = (*picture.roots, *((picture.operator,) if picture.operator else ()))
     nodes: dict[str, tree.Node] = {}
     edges: dict[Edge, None] = {}
-    for top in tops:
+    for top in picture.tops:
         for node in top.walk():
             if everything or not status.is_dull(node):
                 nodes[node.label] = node
@@ -155,8 +154,7 @@ def _text(graph: Graph, now: datetime.datetime) -> str:
     for edge in graph.edges:
         if edge.relation != "owns" and edge.target not in needs.get(edge.source, ()):
             needs.setdefault(edge.source, []).append(edge.target)
-    tops = (*graph.picture.roots, *((graph.picture.operator,) if graph.picture.operator else ()))
-    for root in tops:
+    for root in graph.picture.tops:
         lines.append("")
         for row in _rows(root, graph):
             node = row.node
@@ -213,8 +211,7 @@ BOX_WIDTH, BOX_HEIGHT, ROW, INDENT, MARGIN = 330, 22, 30, 28, 12
 def _svg(graph: Graph, now: datetime.datetime) -> str:
     """A picture: the tree from top to bottom as boxes, other edges as arcs to the right of them."""
     places: dict[str, tuple[int, int]] = {}
-    tops = (*graph.picture.roots, *((graph.picture.operator,) if graph.picture.operator else ()))
-    for top in tops:
+    for top in graph.picture.tops:
         _place(top, graph, 0, places)
     deepest = max((x for x, _ in places.values()), default=0)
     edge_of_boxes = MARGIN + deepest * INDENT + BOX_WIDTH

@@ -33,8 +33,13 @@ READY, NOT_READY = 0, 3
 
 FIELD_MANAGER = "openstack-operator-cli"
 OURS = {"labelSelector": labels.SELECTOR}
-# The operator lives in a namespace of its own, and carries another label than what it makes.
-OPERATOR = {"labelSelector": f"app.kubernetes.io/name={labels.OPERATOR}"}
+# What belongs to no cloud, and clouds do not work without: kind, namespace (or anywhere), and label. The operator lives
+# in a namespace of its own, and carries another label than what it makes.
+BESIDES: tuple[tuple[Resource, str | None, Mapping[str, str]], ...] = (
+    *((one, None, {"labelSelector": f"app.kubernetes.io/name={labels.OPERATOR}"}) for one in tree.DEPLOYED),
+    *((one, tree.DNS_NAMESPACE, {"labelSelector": f"k8s-app={tree.DNS_NAME}"}) for one in tree.DEPLOYED),
+    (built_in.ENDPOINTSLICE, tree.DNS_NAMESPACE, {"labelSelector": f"kubernetes.io/service-name={tree.DNS_NAME}"}),
+)
 
 
 def _whole(item: Object) -> Object:
@@ -103,16 +108,16 @@ async def collect(kubeconfig: str | None, namespace: str | None) -> dict[Resourc
 
         async def listed() -> tuple[list[list[Object] | None], dict[Resource, list[Object]]]:
             lists = (read(api, one, namespace, {} if one in own else OURS) for one in resources)
-            return await asyncio.gather(asyncio.gather(*lists), read_operator(api))
+            return await asyncio.gather(asyncio.gather(*lists), read_besides(api))
 
-        found, operator = await answered(api, listed())
+        found, besides = await answered(api, listed())
         objects = dict(zip(resources, found, strict=True))
         # Of a cloud that is Ready nobody asks what keeps it from it; Events may be many.
         is_well = all(conditions.is_ready(item) for one in own for item in objects[one] or ())
         beside = {} if is_well else await read_beside(api, namespace)
     if objects[kinds.CONTROL_PLANE] is None:
         return None
-    return {one: [*(objects[one] or ()), *operator.get(one, ())] for one in resources} | beside
+    return {one: [*(objects[one] or ()), *besides.get(one, ())] for one in resources} | beside
 
 
 async def answered(api: client.Client, requests: Coroutine[Any, Any, T]) -> T:
@@ -160,15 +165,20 @@ async def read(
         raise
 
 
-async def read_operator(api: client.Client) -> dict[Resource, list[Object]]:
-    """The operator's Deployment and pods, wherever they are; nothing for somebody who may not see them."""
-    found = {}
-    for resource in (built_in.DEPLOYMENT, tree.REPLICASET, built_in.POD):
+async def read_besides(api: client.Client) -> dict[Resource, list[Object]]:
+    """The operator and the cluster's DNS; nothing for somebody who may not see them."""
+
+    async def seen(resource: Resource, namespace: str | None, selector: Mapping[str, str]) -> list[Object]:
         try:
-            found[resource] = await read(api, resource, None, OPERATOR) or []
+            return await read(api, resource, namespace, selector) or []
         except errors.ApiError as problem:
             if problem.status != 403:
                 raise
+            return []
+
+    found: dict[Resource, list[Object]] = {}
+    for (resource, *_), items in zip(BESIDES, await asyncio.gather(*(seen(*one) for one in BESIDES)), strict=True):
+        found.setdefault(resource, []).extend(items)
     return found
 
 
@@ -205,9 +215,9 @@ async def watch(
         if await read(api, kinds.CONTROL_PLANE, namespace, {}) is None:
             raise errors.OperatorError("the operator is not installed: this cluster knows no OpenStackControlPlane")
         caches = [Informer(api, one, namespace, {} if one in own else OURS) for one in (*own, *tree.BUILT_IN)]
-        # Somebody who may not see the operator's own pods sees the rest.
-        operator = [Informer(api, one, None, OPERATOR) for one in (built_in.DEPLOYMENT, tree.REPLICASET, built_in.POD)]
-        for cache in (*caches, *operator):
+        # Somebody who may not see these sees the rest.
+        besides = [Informer(api, *one) for one in BESIDES]
+        for cache in (*caches, *besides):
             cache.subscribe(lambda new, old: changed.set())
         # Heartbeats and repetitions are no reason to draw; what is drawn next knows them.
         beside = [
@@ -218,14 +228,14 @@ async def watch(
             if cache.resource != built_in.NODE:
                 cache.subscribe(lambda new, old: changed.set())
         async with asyncio.TaskGroup() as group:
-            for cache in (*caches, *operator, *beside):
+            for cache in (*caches, *besides, *beside):
                 group.create_task(cache.run())
             for cache in caches:
                 await cache.synced.wait()
             while True:
                 changed.clear()
                 objects: dict[Resource, list[Object]] = {}
-                for cache in (*caches, *operator, *beside):
+                for cache in (*caches, *besides, *beside):
                     objects.setdefault(cache.resource, []).extend(cache.items())
                 draw(tree.build(own, objects))
                 with contextlib.suppress(TimeoutError):
@@ -304,8 +314,11 @@ def plain(picture: tree.Picture | None) -> dict[str, Any]:
 
 
 def blockers(picture: tree.Picture) -> list[tree.Node]:
-    """What the roots that are not ready wait for, each once."""
+    """What the roots that are not ready wait for, each once, and DNS, which all of them do."""
     found = {}
+    if picture.dns is not None and not picture.dns.is_ready:
+        node = tree.blocking(picture, picture.dns)
+        found[node.label] = node
     for root in picture.roots:
         if not root.is_ready:
             node = tree.blocking(picture, root)
@@ -338,9 +351,10 @@ def show(
     for root in picture.roots:
         console.print()
         draw(console, picture, root, now, everything=everything, is_short=is_short)
-    if picture.operator is not None and (everything or not picture.operator.is_ready):
-        console.print()
-        draw(console, picture, picture.operator, now, everything=everything)
+    for node in picture.besides:
+        if everything or not node.is_ready:
+            console.print()
+            draw(console, picture, node, now, everything=everything)
 
 
 def headline(picture: tree.Picture, now: datetime.datetime) -> list[Text]:

@@ -25,8 +25,13 @@ State = Literal["ready", "stalled", "waiting", "deleting"]
 
 REPLICASET = Resource("apps", "v1", "replicasets", "ReplicaSet")
 WORKLOADS: tuple[Resource, ...] = (kinds.JOB, kinds.STATEFULSET, kinds.DAEMONSET, kinds.DEPLOYMENT)
+DEPLOYED: tuple[Resource, ...] = (kinds.DEPLOYMENT, REPLICASET, kinds.POD)
 BUILT_IN: tuple[Resource, ...] = (*WORKLOADS, REPLICASET, kinds.POD)
 """What is shown below our own kinds; ReplicaSets only tie pods to their Deployment."""
+
+DNS_NAMESPACE, DNS_NAME = "kube-system", "kube-dns"
+"""The Service of a cluster's DNS, whatever serves it, and the value of its pods' label ``k8s-app``: what add-ons rely
+on since the first clusters (kubernetes.io, "Using CoreDNS for Service Discovery")."""
 
 Objects = Mapping[Resource, Sequence[Object]]
 """What was listed. Our own kinds come first, in the order of the rollout."""
@@ -34,6 +39,7 @@ Objects = Mapping[Resource, Sequence[Object]]
 # The more a state asks of a person, the earlier it is named.
 _URGENCY: dict[State, int] = {"stalled": 0, "waiting": 1, "deleting": 2, "ready": 3}
 _NAMED = re.compile(r"\b([A-Z][A-Za-z]+) ([a-z0-9][-a-z0-9]*/[a-z0-9][-a-z0-9.]*)")
+_LAST_CHANGE = "endpoints.kubernetes.io/last-change-trigger-time"
 _NOT_SEEN = "the operator has not looked at it yet"
 
 
@@ -80,10 +86,24 @@ class Picture:
     roots: tuple[Node, ...]
     operator: Node | None = None
     """The operator's own Deployment, if it runs in this cluster."""
+    dns: Node | None = None
+    """The Service of the cluster's DNS, if it is where it mostly is. Without it all objects are well, and no request
+    is."""
+
+    @property
+    def besides(self) -> tuple[Node, ...]:
+        """What belongs to no cloud."""
+        return tuple(node for node in (self.operator, self.dns) if node is not None)
+
+    @property
+    def tops(self) -> tuple[Node, ...]:
+        """The roots of everything that was found."""
+        return (*self.roots, *self.besides)
 
     @property
     def is_ready(self) -> bool:
-        return bool(self.roots) and all(root.is_ready for root in self.roots)
+        needed = self.roots if self.dns is None else (*self.roots, self.dns)
+        return bool(self.roots) and all(node.is_ready for node in needed)
 
 
 def build(own: Sequence[Resource], objects: Objects) -> Picture:
@@ -92,6 +112,7 @@ def build(own: Sequence[Resource], objects: Objects) -> Picture:
     uids = {item["metadata"]["uid"] for resource in objects for item in objects[resource]}
     tops: list[tuple[Resource, Object]] = []
     operator: Object | None = None
+    dns: list[Object] = []
     for resource in (*own, *BUILT_IN):
         for item in sorted(objects.get(resource, ()), key=_place):
             owner = _owner(item)
@@ -101,6 +122,8 @@ def build(own: Sequence[Resource], objects: Objects) -> Picture:
                 tops.append((resource, item))
             elif resource == kinds.DEPLOYMENT and _is_operator(item):
                 operator = item
+            elif resource == kinds.DEPLOYMENT and item["metadata"]["namespace"] == DNS_NAMESPACE:
+                dns.append(item)
     for event in objects.get(kinds.EVENT, ()):
         below[event["involvedObject"]["uid"]].append((kinds.EVENT, event))
     for resource in (kinds.NODE, kinds.PVC):
@@ -110,8 +133,11 @@ def build(own: Sequence[Resource], objects: Objects) -> Picture:
             )
     for item in objects.get(kinds.STORAGECLASS, ()):
         below[kinds.STORAGECLASS.kind].append((kinds.STORAGECLASS, item))
-    shown = _node(kinds.DEPLOYMENT, operator, below) if operator else None
-    return Picture(tuple(_node(resource, item, below) for resource, item in tops), shown)
+    return Picture(
+        roots=tuple(_node(resource, item, below) for resource, item in tops),
+        operator=_node(kinds.DEPLOYMENT, operator, below) if operator else None,
+        dns=_dns(objects.get(kinds.ENDPOINTSLICE, ()), [_node(kinds.DEPLOYMENT, item, below) for item in dns]),
+    )
 
 
 def blocking(picture: Picture, root: Node) -> Node:
@@ -157,8 +183,7 @@ def path(picture: Picture, root: Node, target: Node) -> list[Node]:
 
 
 def _by_label(picture: Picture) -> dict[str, Node]:
-    tops = (*picture.roots, *((picture.operator,) if picture.operator else ()))
-    return {node.label: node for top in tops for node in top.walk()}
+    return {node.label: node for top in picture.tops for node in top.walk()}
 
 
 def _reachable(picture: Picture, nodes: Mapping[str, Node], start: Node) -> list[Node]:
@@ -284,6 +309,24 @@ def _pods_of(resource: Resource, item: Object) -> tuple[int, int]:
     # An operator that was scaled to 0 is as it was asked to be, and nothing gets done.
     least = 1 if _is_operator(item) else 0
     return min(status.get("availableReplicas", 0), updated), max(least, spec.get("replicas", 1))
+
+
+def _dns(slices: Sequence[Object], served_by: Sequence[Node]) -> Node | None:
+    """The Service by its EndpointSlices, of which one pod that takes questions is enough; None where there is none."""
+    if not slices:
+        return None
+    ready = sum(one.get("conditions", {}).get("ready", True) for item in slices for one in item.get("endpoints") or ())
+    changed = (item["metadata"].get("annotations", {}).get(_LAST_CHANGE) for item in slices)
+    return Node(
+        kind=kinds.SERVICE.kind,
+        namespace=DNS_NAMESPACE,
+        name=DNS_NAME,
+        state="ready" if ready else "waiting",
+        summary=f"{ready} answer" if ready else "no pods",
+        message="" if ready else "no pod of the cluster's DNS is ready: names are not found",
+        since=max(filter(None, changed), default=slices[0]["metadata"]["creationTimestamp"]),
+        children=tuple(served_by),
+    )
 
 
 def _failure(status: Object) -> str:

@@ -77,6 +77,13 @@ def greeting(port: int, then: str = "exit") -> dict[str, Any]:
     return command("bash", "-c", script)
 
 
+def taken(port: int) -> str:
+    """In a shell: how many connections the server has at ``port``, the one that looks included. From the kernel's
+    table: a server that has no connection left tells nobody how many there are."""
+    theirs = f"^ *[0-9]+: [0-9A-F]+:{port:04X} [0-9A-F]+:[0-9A-F]+ 01 "
+    return f"$(cat /proc/net/tcp /proc/net/tcp6 2> /dev/null | grep -cE '{theirs}')"
+
+
 def connected(port: int) -> dict[str, Any]:
     """For daemons without a port of their own: the pod holds an established connection to ``port`` elsewhere (the
     message bus). Read from the kernel's table, because a probe in Python costs two CPU seconds."""

@@ -178,8 +178,11 @@ def controller_uid(item: Object) -> str | None:
 
 
 def _controller(item: Object) -> Object:
-    references: list[Object] = item["metadata"].get("ownerReferences", [])
-    return next((reference for reference in references if reference.get("controller")), {})
+    reference: Object
+    for reference in item["metadata"].get("ownerReferences", ()):
+        if reference.get("controller"):
+            return reference
+    return {}
 
 
 def _group(reference: Object) -> str:

@@ -63,6 +63,9 @@ class Informer:
         self._client, self._namespace = client, namespace
         self._label = str(resource)
         self._store: dict[Key, Object] = {}
+        # Caches of single objects would tell their own count as that of the whole kind.
+        if "fieldSelector" not in self.selectors:
+            metrics.CACHED_OBJECTS.labels(self._label).set_function(self._store.__len__)
         # The same by namespace: what lies in other namespaces must not cost those who look into one.
         self._namespaces: dict[str | None, dict[Key, Object]] = {}
         self.handlers: list[Handler] = []
@@ -212,9 +215,6 @@ class Informer:
         self._changed(None, old)
 
     def _changed(self, new: Object | None, old: Object | None) -> None:
-        # Caches of single objects would overwrite the count of their whole kind.
-        if "fieldSelector" not in self.selectors:
-            metrics.one(metrics.CACHED_OBJECTS, self._label).set(len(self._store))
         for handler in self.handlers:
             handler(new, old)
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import itertools
+import time
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 M = TypeVar("M", Counter, Gauge, Histogram)
 
@@ -37,14 +41,6 @@ WATCH_RESTARTS = Counter(
 LAST_CONTACT = Gauge(
     "openstack_operator_api_last_contact_timestamp_seconds", "Unix time of the API server's last answer; 0: none yet."
 )
-CONDITION = Gauge(
-    "openstack_operator_condition",
-    "1 when the condition is True, 0 when it is not.",
-    ["kind", "namespace", "name", "condition"],
-)
-CONDITIONS_LEFT_OUT = Gauge(
-    "openstack_operator_conditions_left_out", "Conditions that are not shown, because there are too many of them."
-)
 WAITING = Gauge(
     "openstack_operator_waiting",
     "Conditions of objects of a kind that wait for something of another kind now.",
@@ -73,33 +69,62 @@ CERTIFICATE_EXPIRY = Gauge(
 )
 
 
-class Conditions:
-    """The conditions of all objects as a metric: each a series, so that there is a limit to them."""
+class Conditions(Collector):
+    """The conditions of all objects as a metric: each a series, so that there is a limit to them. The series are made
+    when somebody asks: conditions change by the thousand in a rollout, and the library takes its time for a series."""
 
     def __init__(self, most: int = MOST_CONDITIONS) -> None:
         self._most = most
-        # Of each object, the conditions that are shown and those for which there was no room.
-        self._known: dict[tuple[str, tuple[str | None, str]], tuple[set[str], set[str]]] = {}
-        self._shown = 0
+        self._states: dict[tuple[str, tuple[str | None, str]], Mapping[str, bool]] = {}
 
     def show(self, kind: str, key: tuple[str | None, str], states: Mapping[str, bool]) -> None:
         """Sets the conditions of an object, by namespace and name; those that it has no longer go. No states: the
         object is gone."""
-        before, left_before = self._known.pop((kind, key), (set(), set()))
-        for name in before - states.keys():
-            CONDITION.remove(kind, key[0], key[1], name)
-        shown = before & states.keys()
-        self._shown += len(shown) - len(before)
-        for name in states:
-            if name not in shown and self._shown < self._most:
-                shown.add(name)
-                self._shown += 1
-        for name in shown:
-            CONDITION.labels(kind, key[0], key[1], name).set(states[name])
-        left = states.keys() - shown
-        CONDITIONS_LEFT_OUT.inc(len(left) - len(left_before))
         if states:
-            self._known[kind, key] = (shown, left)
+            self._states[kind, key] = states
+        else:
+            self._states.pop((kind, key), None)
+
+    def collect(self) -> Iterator[Metric]:
+        """Those of the objects that were there first, as far as there is room."""
+        shown = GaugeMetricFamily(
+            "openstack_operator_condition",
+            "1 when the condition is True, 0 when it is not.",
+            labels=["kind", "namespace", "name", "condition"],
+        )
+        every = (
+            ((kind, namespace or "", name, condition), is_true)
+            for (kind, (namespace, name)), states in list(self._states.items())
+            for condition, is_true in states.items()
+        )
+        for labels, is_true in itertools.islice(every, self._most):
+            shown.add_metric(labels, float(is_true))
+        yield shown
+        yield GaugeMetricFamily(
+            "openstack_operator_conditions_left_out",
+            "Conditions that are not shown, because there are too many of them.",
+            value=sum(1 for _ in every),
+        )
 
 
 CONDITIONS = Conditions()
+REGISTRY.register(CONDITIONS)
+
+
+class Contact:
+    """When the API server answered last, in Unix time: noted with every line of a watch, read when somebody asks."""
+
+    def __init__(self) -> None:
+        self._at = 0.0
+
+    def note(self) -> None:
+        """Just now."""
+        self._at = time.time()
+
+    def at(self) -> float:
+        """0: not yet."""
+        return self._at
+
+
+CONTACT = Contact()
+LAST_CONTACT.set_function(CONTACT.at)

@@ -13,6 +13,17 @@ ROOM = (
     f'free=$(($(stat --file-system --format="%a * %S" {DATA}) >> 20)); [ $free -ge {LEAST_MEBIBYTES} ] || '
     '{ echo "the volume of the database is full: $free MiB are free; it takes no data until there is more"; exit 1; }'
 )
+
+
+def takes_requests(spec: MariaDBSpec) -> str:
+    """What a server that greets must have besides. It greets one more than there may be connections, for an
+    administrator, and sends everybody else away after the login."""
+    return (
+        f"taken={probes.taken(PORT)}; [ $taken -le {spec.max_connections} ] || "
+        f'{{ echo "all {spec.max_connections} connections of the database are taken"; exit 1; }}; {ROOM}'
+    )
+
+
 BLUEPRINT = blueprint.Blueprint("mariadb", kinds.MARIADB, "mariadb", UID)
 
 
@@ -27,7 +38,7 @@ def pod(instance: str, spec: MariaDBSpec, sources: config.Sources) -> workloads.
             command=("sh", f"{config.SCRIPTS}/start.sh"),
             ports={"mysql": PORT},
             probe=probes.tcp(PORT),
-            readiness=probes.greeting(PORT, then=ROOM),
+            readiness=probes.greeting(PORT, then=takes_requests(spec)),
             liveness=probes.greeting(PORT),
             cpu=workloads.CPU_FIRST,
             memory=f"{spec.buffer_pool_mebibytes + 128}Mi",
