@@ -71,7 +71,13 @@ class Proxy:
         application.router.add_route("*", "/{path:.*}", self._answer)
         connector = aiohttp.TCPConnector(ssl=upward, limit=0)
         timeout = aiohttp.ClientTimeout(total=None)
-        async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as self._session:
+        async with aiohttp.ClientSession(
+            connector=connector,
+            timeout=timeout,
+            auto_decompress=False,
+            # Who did not ask for compressed answers cannot read them.
+            skip_auto_headers=("Accept-Encoding",),
+        ) as self._session:
             runner = web.AppRunner(application, shutdown_timeout=0.1)
             await runner.setup()
             await web.TCPSite(runner, addresses.NODE_ADDRESS, PORT, ssl_context=server).start()

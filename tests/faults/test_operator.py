@@ -24,7 +24,7 @@ from small_scene import SmallScene
 
 GROUP = "operator"
 ENABLED = ("keystone", "placement")
-NOT_SEEN = "Deployment openstack-operator-system/openstack-operator"
+NOT_SEEN = "(Deployment|Pod) openstack-operator-system/openstack-operator"
 AWAY_SECONDS = 15
 MOST_RUNS_OF_A_JOB = 1
 

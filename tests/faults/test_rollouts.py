@@ -183,9 +183,15 @@ def _settled(cloud: Cloud, wanted: dict[str, int]) -> dict[str, int]:
     so."""
     cloud.until_all_is_told(READY_SECONDS)
     end = time.monotonic() + (SETTLE_SECONDS if wanted else 20)
-    while (found := leftovers.counted(cloud.cluster)) != wanted and time.monotonic() < end:
+    while (found := _counted(cloud)) != wanted and time.monotonic() < end:
         time.sleep(2)
     return found
+
+
+def _counted(cloud: Cloud) -> dict[str, int]:
+    # Pods of Jobs that are done stay with their Job, unless all pods were deleted: nobody makes them again.
+    cloud.cluster.kubectl("delete", "pods", "--all-namespaces", "--field-selector=status.phase=Succeeded")
+    return leftovers.counted(cloud.cluster)
 
 
 def _record(name: str, recovery: float) -> records.Record:
