@@ -319,6 +319,27 @@ def test_the_exit_code_follows_an_installation_from_nothing_to_ready(
     code, text = run(as_json=True)
     assert (code, json.loads(text)["ready"]) == (0, True)
 
+    # The API server takes slices for what it is told: nobody but their controller looks whether there is a Service.
+    own_apiserver.apply(_slice(ready=False))
+    code, text = run()
+    assert (code, text.startswith("Waits for Service kube-system/kube-dns: no pod of the cluster's DNS")) == (3, True)
+    own_apiserver.apply(_slice(ready=True))
+    assert run()[0] == 0
+
+
+def _slice(*, ready: bool) -> Object:
+    return {
+        "apiVersion": built_in.ENDPOINTSLICE.api_version,
+        "kind": built_in.ENDPOINTSLICE.kind,
+        "metadata": {
+            "name": "kube-dns-a",
+            "namespace": "kube-system",
+            "labels": {"kubernetes.io/service-name": "kube-dns"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.244.1.2"], "conditions": {"ready": ready}}],
+    }
+
 
 def test_a_cluster_that_does_not_answer_is_an_error_and_not_a_missing_cloud(own_apiserver: ControlPlane) -> None:
     own_apiserver.kill("kube-apiserver")

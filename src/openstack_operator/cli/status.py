@@ -35,7 +35,7 @@ FIELD_MANAGER = "openstack-operator-cli"
 OURS = {"labelSelector": labels.SELECTOR}
 # What belongs to no cloud, and clouds do not work without: kind, namespace (or anywhere), and label. The operator lives
 # in a namespace of its own, and carries another label than what it makes.
-BESIDES: tuple[tuple[Resource, str | None, Mapping[str, str]], ...] = (
+SHARED: tuple[tuple[Resource, str | None, Mapping[str, str]], ...] = (
     *((one, None, {"labelSelector": f"app.kubernetes.io/name={labels.OPERATOR}"}) for one in tree.DEPLOYED),
     *((one, tree.DNS_NAMESPACE, {"labelSelector": f"k8s-app={tree.DNS_NAME}"}) for one in tree.DEPLOYED),
     (built_in.ENDPOINTSLICE, tree.DNS_NAMESPACE, {"labelSelector": f"kubernetes.io/service-name={tree.DNS_NAME}"}),
@@ -108,16 +108,16 @@ async def collect(kubeconfig: str | None, namespace: str | None) -> dict[Resourc
 
         async def listed() -> tuple[list[list[Object] | None], dict[Resource, list[Object]]]:
             lists = (read(api, one, namespace, {} if one in own else OURS) for one in resources)
-            return await asyncio.gather(asyncio.gather(*lists), read_besides(api))
+            return await asyncio.gather(asyncio.gather(*lists), read_shared(api))
 
-        found, besides = await answered(api, listed())
+        found, shared = await answered(api, listed())
         objects = dict(zip(resources, found, strict=True))
         # Of a cloud that is Ready nobody asks what keeps it from it; Events may be many.
         is_well = all(conditions.is_ready(item) for one in own for item in objects[one] or ())
         beside = {} if is_well else await read_beside(api, namespace)
     if objects[kinds.CONTROL_PLANE] is None:
         return None
-    return {one: [*(objects[one] or ()), *besides.get(one, ())] for one in resources} | beside
+    return {one: [*(objects.get(one) or ()), *shared.get(one, ())] for one in (*resources, *shared)} | beside
 
 
 async def answered(api: client.Client, requests: Coroutine[Any, Any, T]) -> T:
@@ -165,7 +165,7 @@ async def read(
         raise
 
 
-async def read_besides(api: client.Client) -> dict[Resource, list[Object]]:
+async def read_shared(api: client.Client) -> dict[Resource, list[Object]]:
     """The operator and the cluster's DNS; nothing for somebody who may not see them."""
 
     async def seen(resource: Resource, namespace: str | None, selector: Mapping[str, str]) -> list[Object]:
@@ -177,7 +177,7 @@ async def read_besides(api: client.Client) -> dict[Resource, list[Object]]:
             return []
 
     found: dict[Resource, list[Object]] = {}
-    for (resource, *_), items in zip(BESIDES, await asyncio.gather(*(seen(*one) for one in BESIDES)), strict=True):
+    for (resource, *_), items in zip(SHARED, await asyncio.gather(*(seen(*one) for one in SHARED)), strict=True):
         found.setdefault(resource, []).extend(items)
     return found
 
@@ -216,8 +216,8 @@ async def watch(
             raise errors.OperatorError("the operator is not installed: this cluster knows no OpenStackControlPlane")
         caches = [Informer(api, one, namespace, {} if one in own else OURS) for one in (*own, *tree.BUILT_IN)]
         # Somebody who may not see these sees the rest.
-        besides = [Informer(api, *one) for one in BESIDES]
-        for cache in (*caches, *besides):
+        shared = [Informer(api, *one) for one in SHARED]
+        for cache in (*caches, *shared):
             cache.subscribe(lambda new, old: changed.set())
         # Heartbeats and repetitions are no reason to draw; what is drawn next knows them.
         beside = [
@@ -228,14 +228,14 @@ async def watch(
             if cache.resource != built_in.NODE:
                 cache.subscribe(lambda new, old: changed.set())
         async with asyncio.TaskGroup() as group:
-            for cache in (*caches, *besides, *beside):
+            for cache in (*caches, *shared, *beside):
                 group.create_task(cache.run())
             for cache in caches:
                 await cache.synced.wait()
             while True:
                 changed.clear()
                 objects: dict[Resource, list[Object]] = {}
-                for cache in (*caches, *besides, *beside):
+                for cache in (*caches, *shared, *beside):
                     objects.setdefault(cache.resource, []).extend(cache.items())
                 draw(tree.build(own, objects))
                 with contextlib.suppress(TimeoutError):
@@ -351,7 +351,7 @@ def show(
     for root in picture.roots:
         console.print()
         draw(console, picture, root, now, everything=everything, is_short=is_short)
-    for node in picture.besides:
+    for node in picture.shared:
         if everything or not node.is_ready:
             console.print()
             draw(console, picture, node, now, everything=everything)

@@ -91,14 +91,14 @@ class Picture:
     is."""
 
     @property
-    def besides(self) -> tuple[Node, ...]:
-        """What belongs to no cloud."""
+    def shared(self) -> tuple[Node, ...]:
+        """What belongs to no cloud, and all of them need."""
         return tuple(node for node in (self.operator, self.dns) if node is not None)
 
     @property
     def tops(self) -> tuple[Node, ...]:
         """The roots of everything that was found."""
-        return (*self.roots, *self.besides)
+        return (*self.roots, *self.shared)
 
     @property
     def is_ready(self) -> bool:
