@@ -183,12 +183,12 @@ def test_what_was_scaled_to_nothing_is_scaled_again(scene: Scene, row: Row) -> N
 @pytest.mark.parametrize("row", DELETED, ids=_ids(DELETED))
 def test_what_was_deleted_is_made_again(scene: Scene, row: Row) -> None:
     resource, name = row
+    is_workload = resource in ("daemonsets", "deployments", "statefulsets")
     for _ in range(scene.times):
         found = scene.cluster.get(resource, name, scene.namespace)
         uid = found["metadata"]["uid"]
-        # A DaemonSet whose nodes have another role, as the gateway's, has none.
-        has_pods = resource in ("daemonsets", "deployments", "statefulsets")
-        blames = name if has_pods and found["status"].get("desiredNumberScheduled") != 0 else ""
+        # A DaemonSet that is for no node here, as on one that is a gateway, has no pods to name.
+        blames = name if is_workload and found["status"].get("desiredNumberScheduled") != 0 else ""
         with scene.fault(f"{resource}/{name} deleted", group=GROUP, blames=blames, silence=_silence(name)):
             _delete(scene, resource, name, uid)
 

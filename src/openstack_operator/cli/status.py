@@ -165,19 +165,23 @@ async def read(
         raise
 
 
+async def read_visible(
+    api: client.Client, resource: Resource, namespace: str | None, selectors: Mapping[str, str]
+) -> list[Object]:
+    """All objects of a kind; nothing for somebody who may not see them."""
+    try:
+        return await read(api, resource, namespace, selectors) or []
+    except errors.ApiError as problem:
+        if problem.status == 403:
+            return []
+        raise
+
+
 async def read_shared(api: client.Client) -> dict[Resource, list[Object]]:
     """The operator and the cluster's DNS; nothing for somebody who may not see them."""
-
-    async def seen(resource: Resource, namespace: str | None, selector: Mapping[str, str]) -> list[Object]:
-        try:
-            return await read(api, resource, namespace, selector) or []
-        except errors.ApiError as problem:
-            if problem.status != 403:
-                raise
-            return []
-
+    lists = await asyncio.gather(*(read_visible(api, *one) for one in SHARED))
     found: dict[Resource, list[Object]] = {}
-    for (resource, *_), items in zip(SHARED, await asyncio.gather(*(seen(*one) for one in SHARED)), strict=True):
+    for (resource, *_), items in zip(SHARED, lists, strict=True):
         found.setdefault(resource, []).extend(items)
     return found
 
@@ -187,13 +191,8 @@ async def read_beside(api: client.Client, namespace: str | None) -> dict[Resourc
     found: dict[Resource, list[Object]] = {}
     for resource, selectors, trim in BESIDE:
         where = namespace if resource.namespaced else None
-        try:
-            listed = await read(api, resource, where, selectors) or []
-        except errors.ApiError as problem:
-            if problem.status != 403:
-                raise
-        else:
-            found[resource] = [kept for one in listed if (kept := trim(one))]
+        listed = await read_visible(api, resource, where, selectors)
+        found[resource] = [kept for one in listed if (kept := trim(one))]
     return found
 
 
@@ -314,14 +313,11 @@ def plain(picture: tree.Picture | None) -> dict[str, Any]:
 
 
 def blockers(picture: tree.Picture) -> list[tree.Node]:
-    """What the roots that are not ready wait for, each once, and DNS, which all of them do."""
+    """What the roots that are not ready wait for, each once; DNS first, which all of them do."""
     found = {}
-    if picture.dns is not None and not picture.dns.is_ready:
-        node = tree.blocking(picture, picture.dns)
-        found[node.label] = node
-    for root in picture.roots:
-        if not root.is_ready:
-            node = tree.blocking(picture, root)
+    for top in picture.needed:
+        if not top.is_ready:
+            node = tree.blocking(picture, top)
             found[node.label] = node
     return list(found.values())
 

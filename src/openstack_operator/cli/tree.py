@@ -101,9 +101,13 @@ class Picture:
         return (*self.roots, *self.shared)
 
     @property
+    def needed(self) -> tuple[Node, ...]:
+        """What must be ready for a cloud that answers."""
+        return self.roots if self.dns is None else (self.dns, *self.roots)
+
+    @property
     def is_ready(self) -> bool:
-        needed = self.roots if self.dns is None else (*self.roots, self.dns)
-        return bool(self.roots) and all(node.is_ready for node in needed)
+        return bool(self.roots) and all(node.is_ready for node in self.needed)
 
 
 def build(own: Sequence[Resource], objects: Objects) -> Picture:

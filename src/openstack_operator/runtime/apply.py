@@ -178,11 +178,8 @@ def controller_uid(item: Object) -> str | None:
 
 
 def _controller(item: Object) -> Object:
-    reference: Object
-    for reference in item["metadata"].get("ownerReferences", ()):
-        if reference.get("controller"):
-            return reference
-    return {}
+    references: list[Object] = item["metadata"].get("ownerReferences", [])
+    return next((reference for reference in references if reference.get("controller")), {})
 
 
 def _group(reference: Object) -> str:

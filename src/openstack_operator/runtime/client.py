@@ -223,7 +223,7 @@ class Client:
             except (aiohttp.ClientError, TimeoutError, OSError) as problem:
                 raise self._unreachable(f"{verb} {path}: {_described(problem)}") from problem
             metrics.one(metrics.REQUESTS, verb, resource, status).inc()
-            metrics.CONTACT.note()
+            metrics.LAST_CONTACT.set_to_current_time()
             if status < 400:
                 return _decoded(data) if data else None
             if status not in (429, 503) or retry is None or attempt == ATTEMPTS:
@@ -366,7 +366,7 @@ class Client:
                 try:
                     async for line in _lines(response.content):
                         event = _decoded(line)
-                        metrics.CONTACT.note()
+                        metrics.LAST_CONTACT.set_to_current_time()
                         if event["type"] == "ERROR":
                             raise _error(event["object"].get("code", 500), line)
                         yield event

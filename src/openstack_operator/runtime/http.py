@@ -8,8 +8,6 @@ the only caller; watches and exec, which are streams, stay with aiohttp there.
 from __future__ import annotations
 
 import asyncio
-import functools
-import re
 import ssl
 import time
 from collections.abc import Mapping
@@ -24,7 +22,6 @@ _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
 _WITHOUT_BODY = frozenset({204, 304})
 # A path comes as it is to be sent, perhaps with a query: only what would end the line early is quoted.
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~?%[]"
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9/._~?=&%-]*")
 
 
 class Answer(NamedTuple):
@@ -240,10 +237,11 @@ class Pool:
     def _request(
         self, verb: str, path: str, params: Mapping[str, str] | None, headers: Mapping[str, str], body: bytes | None
     ) -> bytes:
-        query = f"{'&' if '?' in path else '?'}{_query(tuple(params.items()))}" if params else ""
+        query = f"{'&' if '?' in path else '?'}{urlencode(params)}" if params else ""
         own = "".join(f"{name}: {_in_header(value)}\r\n" for name, value in headers.items())
         size = f"Content-Length: {len(body)}\r\n" if body is not None else ""
-        head = f"{verb} {_quoted(self._prefix + path)}{query} HTTP/1.1\r\n{self._common}{own}{size}\r\n".encode()
+        where = quote(self._prefix + path, safe=_SAFE_IN_PATH)
+        head = f"{verb} {where}{query} HTTP/1.1\r\n{self._common}{own}{size}\r\n".encode()
         return head if body is None else head + body
 
     def _kept(self) -> Connection | None:
@@ -289,17 +287,6 @@ class Pool:
             # Sockets close in the next rounds of the loop: TLS takes one, the socket below it another.
             for _ in range(3):
                 await asyncio.sleep(0)
-
-
-@functools.lru_cache(maxsize=64)
-def _query(params: tuple[tuple[str, str], ...]) -> str:
-    # Mostly the same few: who writes, and that conflicts are taken over.
-    return urlencode(params)
-
-
-def _quoted(path: str) -> str:
-    # To look for what must be quoted is a fifth of the work.
-    return path if _PLAIN_PATH.fullmatch(path) else quote(path, safe=_SAFE_IN_PATH)
 
 
 def _in_header(value: str) -> str:

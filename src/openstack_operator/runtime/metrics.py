@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import time
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
@@ -109,22 +108,3 @@ class Conditions(Collector):
 
 CONDITIONS = Conditions()
 REGISTRY.register(CONDITIONS)
-
-
-class Contact:
-    """When the API server answered last, in Unix time: noted with every line of a watch, read when somebody asks."""
-
-    def __init__(self) -> None:
-        self._at = 0.0
-
-    def note(self) -> None:
-        """Just now."""
-        self._at = time.time()
-
-    def at(self) -> float:
-        """0: not yet."""
-        return self._at
-
-
-CONTACT = Contact()
-LAST_CONTACT.set_function(CONTACT.at)
