@@ -15,7 +15,7 @@ from typing import Any
 
 import report
 import rollout
-from openstack_operator.embedded import cloud, node, paths, programs, up
+from openstack_operator.embedded import audit, cloud, node, paths, programs, up
 from openstack_operator.kit import kinds
 from openstack_operator.runtime import client, conditions
 from openstack_operator.runtime.kinds import Resource
@@ -35,15 +35,12 @@ def is_current(item: Object, condition: str) -> bool:
     )
 
 
-def requests(log: Path, since: int) -> int:
+def requests(log: Path, since: audit.Place) -> int:
     """Requests of the operator in the audit log from a place on; the begin of a watch is none."""
-    with log.open("rb") as lines:
-        lines.seek(since)
-        events = map(json.loads, lines)
-        return sum(
-            one["verb"] != "watch" and one["stage"] == "ResponseComplete" and one.get("userAgent") == AGENT
-            for one in events
-        )
+    return sum(
+        one["verb"] != "watch" and one["stage"] == "ResponseComplete" and one.get("userAgent") == AGENT
+        for one in audit.events(log, since)
+    )
 
 
 class LiveCloud:
@@ -87,13 +84,12 @@ class LiveCloud:
 
     async def timed(self, change: Callable[[], None], wait: Callable[[], Awaitable[None]]) -> dict[str, Any]:
         """Seconds from a change until it is through, and what the operator spent on it."""
-        size = self._audit.stat().st_size
+        place = audit.end(self._audit)
         used = await asyncio.to_thread(rollout.Cpu, lambda: rollout.operator_parts(self._cluster, self.target))
         begin = time.monotonic()
         await asyncio.to_thread(change)
         await wait()
         seconds = round(time.monotonic() - begin, 1)
-        # A log that was rotated meanwhile is shorter than it was.
-        count = await asyncio.to_thread(requests, self._audit, size) if self._audit.stat().st_size >= size else None
+        count = await asyncio.to_thread(requests, self._audit, place)
         cpu = await asyncio.to_thread(used.used)
         return {"seconds": seconds, "operator requests": count, "operator CPU s": cpu["operator"]}

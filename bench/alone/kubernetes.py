@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import json
 import tempfile
 from collections.abc import Collection, Iterator
@@ -15,8 +14,6 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from openstack_operator.embedded.apiserver import ControlPlane
-
-LARGEST_LOG_MEGABYTES = 20000
 
 Counts = dict[str, int]
 """Requests by verb and resource."""
@@ -29,10 +26,7 @@ LEASES, EVENTS = "leases", "events"
 def started(programs: Path) -> Iterator[ControlPlane]:
     """etcd and kube-apiserver, with an empty store."""
     with tempfile.TemporaryDirectory() as directory:
-        cluster = ControlPlane(programs, Path(directory))
-        extra = (*cluster.cluster.extra_apiserver, f"--audit-log-maxsize={LARGEST_LOG_MEGABYTES}")
-        cluster.cluster = dataclasses.replace(cluster.cluster, extra_apiserver=extra)
-        with cluster:
+        with ControlPlane(programs, Path(directory)) as cluster:
             yield cluster
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from openstack_operator.embedded import audit
+
 Object = dict[str, Any]
 
 OPERATOR_NAMESPACE = "openstack-operator-system"
@@ -250,16 +252,22 @@ class Cluster:
             self.kubectl("delete", "pod", name, "-n", OPERATOR_NAMESPACE, "--grace-period=0", "--force")
 
     def until_operator_runs(self, seconds: float = 90) -> None:
-        self.until_available("deployments", "openstack-operator", OPERATOR_NAMESPACE, seconds)
+        """Its Deployment is available, and not only on the word of pods that were just killed."""
 
-    def audit(self, since: int) -> list[Object]:
-        """Requests in the audit log from a position (`audit_position`) on."""
-        with self.audit_log.open("rb") as file:
-            file.seek(since)
-            return [json.loads(line) for line in file if line.endswith(b"\n")]
+        def is_met(item: Object | None) -> bool:
+            if item is None or not is_available(item):
+                return False
+            pods = [self.find("pods", name, OPERATOR_NAMESPACE) for name in self.operator_pods()]
+            return sum(condition(pod, "Ready")["status"] == "True" for pod in pods) == item["spec"]["replicas"]
 
-    def audit_position(self) -> int:
-        return self.audit_log.stat().st_size
+        self.until("deployments", "openstack-operator", OPERATOR_NAMESPACE, is_met, "available", seconds)
+
+    def audited(self, since: audit.Place | None = None) -> list[Object]:
+        """Requests in the audit log from a position (`audit_position`) on, without one all that are kept."""
+        return list(audit.events(self.audit_log, since))
+
+    def audit_position(self) -> audit.Place:
+        return audit.end(self.audit_log)
 
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})

@@ -419,7 +419,7 @@ def test_the_operator_has_the_generated_rights_and_nothing_more(cluster: Cluster
 def test_the_rights_suffice_and_no_star_is_among_them(cluster: Cluster) -> None:
     refused = [
         f"{entry['verb']} {entry['requestURI']}"
-        for entry in cluster.audit(0)
+        for entry in cluster.audited()
         if entry["user"]["username"] == OPERATOR_USER and entry.get("responseStatus", {}).get("code") == 403
     ]
     # A namespace that is going refuses new objects with the same code.

@@ -86,7 +86,7 @@ def test_an_idle_cloud_gets_no_events_and_no_writes(cloud: Cloud) -> None:
             if kind != "DELETED" and _ours(event)
         ]
     assert seen == []
-    assert writes(cluster.audit(since), OPERATOR_USER) == []
+    assert writes(cluster.audited(since), OPERATOR_USER) == []
 
 
 def test_a_pass_that_changes_nothing_writes_nothing(cloud: Cloud) -> None:
@@ -103,7 +103,7 @@ def test_a_pass_that_changes_nothing_writes_nothing(cloud: Cloud) -> None:
         for item in items:
             change = {"metadata": {"annotations": {"example.org/looked-at": None}}}
             cluster.patch(_resource(item), item["metadata"]["name"], cloud.namespace, change)
-    assert writes(cluster.audit(since), OPERATOR_USER) == []
+    assert writes(cluster.audited(since), OPERATOR_USER) == []
 
 
 def _resource(item: Object) -> str:

@@ -257,7 +257,7 @@ def test_a_restart_of_the_operator_writes_nothing_and_restarts_no_pod(cloud: Clo
     # It is ready when its caches are; its first passes follow. No write for a while after that is what is asked for.
     with cluster.watch("pods,jobs", "-A", "-l", MANAGED, "--watch-only", seconds=QUIET_SECONDS) as events:
         assert [item["metadata"]["name"] for _, item in events] == []
-    entries = cluster.audit(since)
+    entries = cluster.audited(since)
     assert writes(entries, OPERATOR_USER) == []
     lists: dict[str, int] = {}
     for entry in entries:

@@ -136,7 +136,7 @@ def test_a_new_schema_restarts_nothing_and_writes_nothing(small: SmallScene) -> 
             finally:
                 cluster.apply(*originals)
             _until_quiet(small)
-            assert writes(cluster.audit(since), OPERATOR_USER) == []
+            assert writes(cluster.audited(since), OPERATOR_USER) == []
         assert (_all_pods(small), operators.restarts(cluster)) == (pods, restarts)
 
 

@@ -25,6 +25,7 @@ from openstack_operator.embedded import commandlines, pki
 from openstack_operator.runtime import errors
 
 READY_SECONDS = 60
+LARGEST_LOG_MEGABYTES = 20_000
 
 
 class ApiserverError(errors.OperatorError):
@@ -66,7 +67,8 @@ class ControlPlane:
             # Nothing makes the service account "default" without the controller manager, and pods would be refused.
             disabled_admission=() if controller_manager else ("ServiceAccount",),
             # A test that counts requests reads the log as soon as it has its answer.
-            extra_apiserver=("--audit-log-mode=blocking",),
+            # Its size is a place in it, so it is never rotated; it goes with the directory.
+            extra_apiserver=("--audit-log-mode=blocking", f"--audit-log-maxsize={LARGEST_LOG_MEGABYTES}"),
         )
         self._tls: ssl.SSLContext | None = None
 
