@@ -75,6 +75,22 @@ async def test_finalizers_of_others_are_left_alone(world: Any) -> None:
         await world.until(toy.RESOURCE, lambda item: item is None)
 
 
+async def test_a_finalizer_that_somebody_took_away_is_set_again_at_once(world: Any) -> None:
+    ended = []
+
+    async def finalize(scope: toy.Scope) -> None:
+        ended.append(scope.name)
+
+    async with world.operator(toy.toys(finalize=finalize)):
+        await world.create(replicas=0)
+        await world.until_ready()
+        await world.patch(toy.RESOURCE, "one", {"metadata": {"finalizers": None}})
+        await world.until(toy.RESOURCE, lambda item: item["metadata"].get("finalizers") == [FINALIZER])
+        await world.delete(toy.RESOURCE)
+        await world.until(toy.RESOURCE, lambda item: item is None)
+    assert ended == ["one"]
+
+
 async def test_an_object_whose_controller_has_no_finalizer_any_more_can_go(world: Any) -> None:
     async def finalize(scope: toy.Scope) -> None:
         pass

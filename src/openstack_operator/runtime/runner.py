@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 # Events of children come in bursts (a Deployment writes three statuses): one pass for all of them.
 SETTLE_SECONDS = 0.02
 
-# What a change of an object itself is made of. Our own writes of status and finalizers are none.
+# What a change of an object itself is made of. Status and finalizers are written by ourselves: there only what somebody
+# else did to ours is one.
 _MEANINGFUL = ("generation", "annotations", "labels", "deletionTimestamp", "uid")
 
 BACK_OFF = 0.0
@@ -79,9 +80,15 @@ class Runner(Generic[S]):
         assert item is not None
         if new is not None and old is not None:
             before, after = old["metadata"], new["metadata"]
-            if all(after.get(field) == before.get(field) for field in _MEANINGFUL):
+            is_same = all(after.get(field) == before.get(field) for field in _MEANINGFUL)
+            if is_same and not self._is_unmarked(before, after) and not self._status.is_edited(new, old):
                 return
         self.queue.add(key_of(item))
+
+    def _is_unmarked(self, before: dict[str, Any], after: dict[str, Any]) -> bool:
+        """Our finalizer was taken away from an object that stays."""
+        had, has = (self._finalizer in metadata.get("finalizers", ()) for metadata in (before, after))
+        return had and not has and "deletionTimestamp" not in after
 
     def _on_child(self, child: kinds.Resource) -> Callable[[Object | None, Object | None], None]:
         def handle(new: Object | None, old: Object | None) -> None:

@@ -29,6 +29,9 @@ class Writer:
         # Hash of the status written last and the resourceVersion that came of it, by uid. It matters only where the
         # server keeps something else than what we wrote (another writer's field): no write again and again.
         self._written: dict[str, tuple[str, str]] = {}
+        # The status that objects have by us, by uid, from before the request that writes it: a watch may be faster than
+        # its answer.
+        self._told: dict[str, Any] = {}
         # When the status of an object was written last, in seconds of the monotonic clock, by uid.
         self._at: dict[str, float] = {}
 
@@ -55,6 +58,7 @@ class Writer:
         left = self._at.get(metadata["uid"], -MESSAGE_SECONDS) + MESSAGE_SECONDS - time.monotonic()
         if left > 0 and _without_messages(status) == _without_messages(present):
             return left
+        self._told[metadata["uid"]] = status
         try:
             written = await self._manager.client.apply(
                 self._resource,
@@ -69,12 +73,23 @@ class Writer:
         self._at[metadata["uid"]] = time.monotonic()
         if written.get("status") != status:
             self._written[metadata["uid"]] = (drift.digest(status), written["metadata"]["resourceVersion"])
-        self._manager.informer(self._resource).observe(written)
+        informer = self._manager.informer(self._resource)
+        informer.observe(written)
+        cached = informer.get(metadata["namespace"], metadata["name"]) or written
+        # The one in the cache where it is the same: two copies of every status are worth some megabytes.
+        is_same = cached["metadata"]["resourceVersion"] == written["metadata"]["resourceVersion"]
+        self._told[metadata["uid"]] = (cached if is_same else written).get("status")
         await self._manager.events.transitions(item, previous, found)
         return None
 
+    def is_edited(self, new: Object, old: Object) -> bool:
+        """Whether somebody else wrote the status of an object."""
+        status = new.get("status")
+        return bool(status != old.get("status") and status != self._told.get(new["metadata"]["uid"]))
+
     def forget(self, key: Key, uid: str) -> None:
         """The object is gone."""
+        self._told.pop(uid, None)
         self._written.pop(uid, None)
         self._at.pop(uid, None)
         metrics.CONDITIONS.show(self._resource.kind, key, {})
