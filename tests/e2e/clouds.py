@@ -110,6 +110,21 @@ class Cloud:
             if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]
         }
 
+    def mariadb(self, statement: str) -> list[str]:
+        """Rows of a query as root, sorted. The password goes through standard input: everybody sees arguments."""
+        script = f'read -r MYSQL_PWD; export MYSQL_PWD; exec mariadb -h 127.0.0.1 -u root -N -B -e "{statement}"'
+        out = self.cluster.kubectl(
+            "exec", "-i", "-n", self.namespace, "mariadb-0", "--", "sh", "-c", script,
+            stdin=self.secret("mariadb-root")["password"] + "\n",
+        )  # fmt: skip
+        return sorted(out.splitlines())
+
+    def rabbitmqctl(self, *command: str) -> list[str]:
+        """Lines of what it says, sorted."""
+        words = ("rabbitmqctl", "-q", "--no-table-headers", *command)
+        out = self.cluster.kubectl("exec", "-n", self.namespace, "rabbitmq-0", "--", *words)
+        return sorted(line for line in out.splitlines() if line.strip())
+
     def children(self) -> list[Object]:
         """Everything that an object of ours controls, ours included."""
         ours = {(item["kind"], item["metadata"]["name"]) for item in self.cluster.ours(self.namespace)}

@@ -225,11 +225,27 @@ class Cluster:
                 with contextlib.suppress(ClusterError):
                     text = self.kubectl("logs", "-n", namespace, name, "-c", status["name"], "--tail=15")
                     lines += [f"    {line[:300]}" for line in text.splitlines()]
+            lines += self.last_words(pod)
         warnings = [one for one in self.items("events", namespace) if one["type"] == "Warning"]
         for one in sorted(warnings, key=lambda event: str(event.get("lastTimestamp")))[-12:]:
             about = one["involvedObject"]
             lines.append(f"event {about['kind']} {about['name']}: {one['reason']}: {one['message'][:300]}")
         return "\n".join(lines)
+
+    def last_words(self, pod: Object, tail: int = 15) -> list[str]:
+        """What the containers of a pod that ended and were started again said before that, and how they ended."""
+        where, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        found = []
+        for status in pod["status"].get("containerStatuses", []):
+            if ended := status.get("lastState", {}).get("terminated"):
+                found.append(
+                    f"pod {where}/{name} container {status['name']}: ended at {ended.get('finishedAt')} with "
+                    f"{ended.get('exitCode')} ({ended.get('reason')})"
+                )
+                with contextlib.suppress(ClusterError):
+                    words = ("-n", where, name, "-c", status["name"], "--previous", f"--tail={tail}")
+                    found += [f"    {line[:300]}" for line in self.kubectl("logs", *words).splitlines()]
+        return found
 
     def ours(self, namespace: str | None) -> list[Object]:
         """All objects of the operator's own kinds."""

@@ -320,6 +320,18 @@ def test_a_vm_survives_the_restart_of_every_node_agent(guest: Guest) -> None:
     assert guest.connection.compute.get_server(guest.server.id).status == "ACTIVE"
 
 
+def test_no_two_processes_ever_share_a_queue_of_replies(cloud: Cloud) -> None:
+    """Nobody's queue has a name that another process of that host and program would have as well: half of the replies
+    would go to one that is just ending, or that the bus has not noticed to be gone."""
+    found = []
+    for host in {cloud.secret(name)["vhost"] for name in ("nova-mq", "nova-cell1-mq", "neutron-mq")}:
+        found += [line.split() for line in cloud.rabbitmqctl("-p", host, "list_queues", "name", "consumers")]
+    # One that has ended leaves its own for half an hour.
+    replies = {name: int(count) for name, count in found if name.startswith("reply_") and int(count)}
+    assert replies
+    assert [name for name, count in replies.items() if count > 1 or not re.fullmatch("reply_[0-9a-f]{32}", name)] == []
+
+
 def test_a_deleted_vm_leaves_no_port_and_no_allocation(guest: Guest) -> None:
     connection, server = guest.connection, guest.server
 

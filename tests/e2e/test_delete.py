@@ -44,21 +44,8 @@ def _volumes(cloud: Cloud) -> set[str]:
     return {item["metadata"]["name"] for item in cloud.cluster.items("persistentvolumeclaims", cloud.namespace)}
 
 
-def _mariadb(cloud: Cloud, statement: str) -> list[str]:
-    """Rows of a query as root. The password goes through standard input: arguments are seen by everybody."""
-    script = f'read -r MYSQL_PWD; export MYSQL_PWD; exec mariadb -h 127.0.0.1 -u root -N -B -e "{statement}"'
-    out = cloud.cluster.kubectl(
-        "exec", "-i", "-n", cloud.namespace, "mariadb-0", "--", "sh", "-c", script,
-        stdin=cloud.secret("mariadb-root")["password"] + "\n",
-    )  # fmt: skip
-    return out.split()
-
-
-def _rabbitmq(cloud: Cloud, *command: str) -> list[str]:
-    said = cloud.cluster.kubectl(
-        "exec", "-n", cloud.namespace, "rabbitmq-0", "--", "rabbitmqctl", "-q", "--no-table-headers", *command
-    )
-    return [line.split()[0] for line in said.splitlines() if line.strip()]
+def _bus_users(cloud: Cloud) -> list[str]:
+    return [line.split()[0] for line in cloud.rabbitmqctl("list_users")]
 
 
 def test_a_service_that_is_switched_off_leaves_nothing_behind(small_cloud: Cloud) -> None:
@@ -79,10 +66,10 @@ def test_a_service_that_is_switched_off_leaves_nothing_behind(small_cloud: Cloud
             return all(condition(item, name)["status"] == "True" for name in ("DatabaseReady", "MessagingReady"))
 
         cluster.until("neutrons", "neutron", namespace, has_its_own, "served by MariaDB and RabbitMQ", 120)
-        assert {"keystone", "placement", "neutron"} <= set(_mariadb(small_cloud, "SHOW DATABASES"))
-        assert {"placement", "neutron"} <= set(_mariadb(small_cloud, "SELECT User FROM mysql.user"))
-        assert "neutron" in _rabbitmq(small_cloud, "list_vhosts")
-        assert "neutron" in _rabbitmq(small_cloud, "list_users")
+        assert {"keystone", "placement", "neutron"} <= set(small_cloud.mariadb("SHOW DATABASES"))
+        assert {"placement", "neutron"} <= set(small_cloud.mariadb("SELECT User FROM mysql.user"))
+        assert "neutron" in small_cloud.rabbitmqctl("list_vhosts", "name")
+        assert "neutron" in _bus_users(small_cloud)
         identity = small_cloud.connection.identity
         assert identity.find_service("placement") is not None
     finally:
@@ -91,10 +78,10 @@ def test_a_service_that_is_switched_off_leaves_nothing_behind(small_cloud: Cloud
     cluster.until_gone("neutrons", "neutron", namespace, GONE_SECONDS)
     cluster.until_gone("ovnnetworks", "ovn", namespace, GONE_SECONDS)
     small_cloud.until_ready()
-    assert not {"placement", "neutron"} & set(_mariadb(small_cloud, "SHOW DATABASES"))
-    assert not {"placement", "neutron"} & set(_mariadb(small_cloud, "SELECT User FROM mysql.user"))
-    assert "neutron" not in _rabbitmq(small_cloud, "list_vhosts")
-    assert "neutron" not in _rabbitmq(small_cloud, "list_users")
+    assert not {"placement", "neutron"} & set(small_cloud.mariadb("SHOW DATABASES"))
+    assert not {"placement", "neutron"} & set(small_cloud.mariadb("SELECT User FROM mysql.user"))
+    assert "neutron" not in small_cloud.rabbitmqctl("list_vhosts", "name")
+    assert "neutron" not in _bus_users(small_cloud)
     identity = small_cloud.connection.identity
     assert identity.find_service("placement") is None
     assert identity.find_user("placement") is None

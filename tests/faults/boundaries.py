@@ -163,29 +163,11 @@ def _inside(scene: SmallScene) -> dict[str, Any]:
         "projects": inventory["projects"],
         "services": dict(services),
         "endpoints": len(inventory["endpoints"]),
-        "databases": mariadb(scene, "SHOW DATABASES"),
-        "database users": mariadb(scene, "SELECT User, Host FROM mysql.user"),
-        "vhosts": rabbitmq(scene, "list_vhosts"),
-        "bus users": rabbitmq(scene, "list_users"),
+        "databases": scene.cloud.mariadb("SHOW DATABASES"),
+        "database users": scene.cloud.mariadb("SELECT User, Host FROM mysql.user"),
+        "vhosts": scene.cloud.rabbitmqctl("list_vhosts"),
+        "bus users": scene.cloud.rabbitmqctl("list_users"),
     }
-
-
-def mariadb(scene: SmallScene, statement: str) -> list[str]:
-    """Rows of a query as root, sorted. The password goes through standard input: arguments are seen by everybody."""
-    script = f'read -r MYSQL_PWD; export MYSQL_PWD; exec mariadb -h 127.0.0.1 -u root -N -B -e "{statement}"'
-    out = scene.cluster.kubectl(
-        "exec", "-i", "-n", scene.namespace, "mariadb-0", "--", "sh", "-c", script,
-        stdin=scene.cloud.secret("mariadb-root")["password"] + "\n",
-    )  # fmt: skip
-    return sorted(out.splitlines())
-
-
-def rabbitmq(scene: SmallScene, *command: str) -> list[str]:
-    """Lines of rabbitmqctl, sorted."""
-    out = scene.cluster.kubectl(
-        "exec", "-n", scene.namespace, "rabbitmq-0", "--", "rabbitmqctl", "-q", "--no-table-headers", *command
-    )
-    return sorted(line for line in out.splitlines() if line.strip())
 
 
 def _differences(wanted: Any, found: Any, path: str) -> list[str]:

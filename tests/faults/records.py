@@ -44,6 +44,8 @@ class Record:
     """The longest time without an answer."""
     pods: int
     """Pods of the cloud that are others now, or started again."""
+    ended: list[str] = dataclasses.field(default_factory=list)
+    """Last words of containers that ended meanwhile and were started again in the same pod."""
     revision: str = ""
     """Of the code on which it was seen."""
 

@@ -83,15 +83,11 @@ def test_the_message_bus_may_lose_everything_that_it_knows(scene: Scene) -> None
         host = scene.cloud.secret("nova-mq")["vhost"]
         name = "a virtual host of RabbitMQ deleted"
         with scene.fault(name, group=GROUP, blames="no connection to port 5672", silence=0.2):
-            _rabbitmqctl(scene, "delete_vhost", host)
+            scene.cloud.rabbitmqctl("delete_vhost", host)
             until(
-                lambda host=host: host in _rabbitmqctl(scene, "list_vhosts", "--quiet").split(),
+                lambda host=host: host in scene.cloud.rabbitmqctl("list_vhosts"),
                 f"virtual host {host} is there again", 120, pause=2,
             )  # fmt: skip
-
-
-def _rabbitmqctl(scene: Scene, *words: str) -> str:
-    return scene.cluster.kubectl("exec", "-n", scene.namespace, "rabbitmq-0", "--", "rabbitmqctl", *words)
 
 
 def test_memcached_may_be_away_for_a_minute(scene: Scene) -> None:

@@ -115,7 +115,12 @@ def database(section: str, name: str = "database", *, password_file: bool = Fals
 
 
 def messaging() -> tuple[Row, ...]:
-    """The message bus: quorum queues from the start, because changing the kind later needs a fresh virtual host."""
+    """The message bus: quorum queues from the start, because changing the kind later needs a fresh virtual host.
+
+    ``use_queue_manager`` stays off. It names the queue of replies after host and process: one that starts while its
+    predecessor on that host is still going, or while the bus has not noticed that it is gone, shares its queue, and
+    every second reply goes there. A nova-compute did not come up for 80 s by that.
+    """
     section = "oslo_messaging_rabbit"
     return (
         fact("DEFAULT", "transport_url", "messaging.url", secret=True),
@@ -123,7 +128,6 @@ def messaging() -> tuple[Row, ...]:
         fixed(section, "rabbit_transient_quorum_queue", True, "reply queues survive the loss of a member"),
         fixed(section, "rabbit_stream_fanout", True, "fanout without a queue per consumer"),
         fixed(section, "rabbit_qos_prefetch_count", 10, "streams need a limit above 0"),
-        fixed(section, "use_queue_manager", True, "stable names of reply queues"),
         fixed("oslo_messaging_notifications", "driver", "noop", "nobody consumes notifications yet"),
     )
 
