@@ -26,6 +26,8 @@ VM = "vm1"
 IMAGE, FLAVOR, KEY = "tiny", "m1.tiny", "first-key"
 PRIVATE, PUBLIC, ROUTER = "private", "public", "router1"
 PRIVATE_RANGE = "10.77.0.0/24"
+# For the networks that Neutron makes by itself, out of the way of the private one.
+POOL, POOL_RANGE, POOL_SUBNET = "shared", "10.78.0.0/16", 26
 ANSWER_SECONDS = 240
 LOGIN_SECONDS = 30
 READY = "=== guest ready"
@@ -62,6 +64,16 @@ def ensure_private_network(connection: Any) -> tuple[Any, Any]:
         name=PRIVATE, network_id=inside.id, ip_version=4, cidr=PRIVATE_RANGE
     )
     return inside, subnet
+
+
+def ensure_pool(connection: Any) -> None:
+    """Addresses for those who ask for any network (`--nic auto`). A cloud has one default pool at most: somebody else's
+    will do."""
+    network = connection.network
+    if not any(network.subnet_pools(is_default=True, ip_version=4)):
+        network.create_subnet_pool(
+            name=POOL, prefixes=[POOL_RANGE], default_prefix_length=POOL_SUBNET, is_shared=True, is_default=True
+        )
 
 
 def ensure_networks(connection: Any) -> Any:
@@ -214,6 +226,8 @@ def main(image_file: Path, public_key: Path, *, is_floating: bool) -> None:
         ensure_rules(connection)
         server = ensure_server(connection, image.result(), flavor.result(), network)
     if is_floating:
+        # While it boots.
+        ensure_pool(connection)
         address = ensure_floating_address(connection, server)
         wait_for_answer(connection, server, address)
     else:
