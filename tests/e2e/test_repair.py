@@ -251,8 +251,9 @@ def test_a_restart_of_the_operator_writes_nothing_and_restarts_no_pod(cloud: Clo
     cluster = cloud.cluster
     small_cloud.until_ready()
     pods = {name: one.pods() for name, one in (("cloud", cloud), ("small", small_cloud))}
-    cluster.kill_operator()
+    # Before it is killed: the next one may have begun when the deletion of its pod is through.
     since = cluster.audit_position()
+    cluster.kill_operator()
     cluster.until_operator_runs()
     # It is ready when its caches are; its first passes follow. No write for a while after that is what is asked for.
     with cluster.watch("pods,jobs", "-A", "-l", MANAGED, "--watch-only", seconds=QUIET_SECONDS) as events:
