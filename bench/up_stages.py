@@ -135,10 +135,9 @@ def table(result: dict[str, list[Figures]]) -> str:
         one = middle(runs)
         seconds = [run["seconds"] for run in runs]
         rows = [row({"stage": "**all**", **one}), *map(row, sorted(one["stages"], key=lambda stage: -stage["seconds"]))]
-        parts.append(
-            f"{name.capitalize()}, {len(runs)} runs of {min(seconds):.0f} to {max(seconds):.0f} s, "
-            f"the one of {statistics.median_high(seconds):.0f} s:\n\n{report.table(HEADER, rows)}"
-        )
+        which = f"{len(runs)} runs of {min(seconds):.0f} to {max(seconds):.0f} s, the one"
+        which = f"{'one run' if len(runs) == 1 else which} of {statistics.median_high(seconds):.0f} s"
+        parts.append(f"{name.capitalize()}, {which}:\n\n{report.table(HEADER, rows)}")
     return "\n".join(parts)
 
 
