@@ -135,9 +135,11 @@ def table(result: dict[str, list[Figures]]) -> str:
         one = middle(runs)
         seconds = [run["seconds"] for run in runs]
         rows = [row({"stage": "**all**", **one}), *map(row, sorted(one["stages"], key=lambda stage: -stage["seconds"]))]
-        which = f"{len(runs)} runs of {min(seconds):.0f} to {max(seconds):.0f} s, the one"
-        which = f"{'one run' if len(runs) == 1 else which} of {statistics.median_high(seconds):.0f} s"
-        parts.append(f"{name.capitalize()}, {which}:\n\n{report.table(HEADER, rows)}")
+        runs_of = f"{len(runs)} runs of {min(seconds):.0f} to {max(seconds):.0f} s, the one"
+        shown = "one run" if len(runs) == 1 else runs_of
+        parts.append(
+            f"{name.capitalize()}, {shown} of {statistics.median_high(seconds):.0f} s:\n\n{report.table(HEADER, rows)}"
+        )
     return "\n".join(parts)
 
 

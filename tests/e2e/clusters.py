@@ -258,9 +258,11 @@ class Cluster:
     # --- the operator -------------------------------------------------------------------------------------------------
 
     def operator_pods(self) -> list[str]:
-        selector = "app.kubernetes.io/name=openstack-operator"
-        pods = self.items("pods", OPERATOR_NAMESPACE, selector)
-        return [pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        return [pod["metadata"]["name"] for pod in self._operator_pods()]
+
+    def _operator_pods(self) -> list[Object]:
+        pods = self.items("pods", OPERATOR_NAMESPACE, "app.kubernetes.io/name=openstack-operator")
+        return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
     def kill_operator(self) -> None:
         """Ends it without a chance to say goodbye."""
@@ -273,8 +275,8 @@ class Cluster:
         def is_met(item: Object | None) -> bool:
             if item is None or not is_available(item):
                 return False
-            pods = [self.find("pods", name, OPERATOR_NAMESPACE) for name in self.operator_pods()]
-            return sum(condition(pod, "Ready")["status"] == "True" for pod in pods) == item["spec"]["replicas"]
+            ready = [condition(pod, "Ready")["status"] == "True" for pod in self._operator_pods()]
+            return sum(ready) == item["spec"]["replicas"]
 
         self.until("deployments", "openstack-operator", OPERATOR_NAMESPACE, is_met, "available", seconds)
 

@@ -136,17 +136,15 @@ class Fault:
             lost=lost,
             silence=silence,
             pods=sum(now.get(name) != value for name, value in pods.items()),
-            ended=self._last_words({name: restarts for name, (_, restarts) in pods.items()}),
+            ended=self._last_words(pods, now),
         )
 
-    def _last_words(self, restarts: dict[str, int]) -> list[str]:
+    def _last_words(self, before: dict[str, tuple[str, int]], now: dict[str, tuple[str, int]]) -> list[str]:
         """Of containers that were started again since the fault began: their logs go with their pods."""
         cloud = self.scene.cloud
-        found = []
-        for name, (_, count) in cloud.pods().items():
-            if count > restarts.get(name, 0) and (pod := cloud.cluster.find("pods", name, cloud.namespace)):
-                found += cloud.cluster.last_words(pod)
-        return found
+        again = [name for name, (_, restarts) in now.items() if restarts > before.get(name, ("", 0))[1]]
+        pods = (cloud.cluster.find("pods", name, cloud.namespace) for name in again)
+        return [line for pod in pods if pod is not None for line in cloud.cluster.last_words(pod)]
 
     def require_named(self, record: records.Record) -> None:
         """Fails where `status` has not named what it should have."""
