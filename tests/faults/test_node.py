@@ -4,6 +4,9 @@ but the last.
 
 from __future__ import annotations
 
+import concurrent.futures
+import time
+
 import machinery
 import pytest
 import session
@@ -22,6 +25,8 @@ AGENTS = {
     "nova-cell1-compute": 0.2,
 }
 UP_SECONDS = 600
+# Who asks it waits a minute for each answer.
+ASKING, HANGS_SECONDS = 12, 20
 
 
 def _agents(scene: Scene) -> list[str]:
@@ -50,6 +55,34 @@ def test_the_pods_of_an_agent_may_be_deleted(scene: Scene) -> None:
         for _ in range(scene.times):
             with scene.fault(f"pod of {name} deleted", group=GROUP, blames=name, silence=AGENTS[name]):
                 _delete_pods(scene, name)
+
+
+@pytest.mark.chosen
+def test_a_compute_that_hangs_takes_no_api_with_it(scene: Scene) -> None:
+    """However many want something of it: each keeps a thread of Nova's API waiting."""
+    for _ in range(scene.times):
+        pod = scene.cluster.get("pods", _pod_of(scene, "nova-cell1-compute"), scene.namespace)
+        with scene.fault("nova-compute hangs, and many ask it", group=GROUP, silence=0.2) as fault:
+            with concurrent.futures.ThreadPoolExecutor(ASKING) as users:
+                with machinery.stopped(machinery.main_process(pod)):
+                    asked = [users.submit(_console, scene) for _ in range(ASKING)]
+                    time.sleep(HANGS_SECONDS)
+                    assert not any(one.done() for one in asked), "nova-compute answered"
+                fault.mend()
+                assert all(one.result() is not None for one in asked)
+        assert scene.apis.failed(fault.began, fault.mended or 0) == {}
+
+
+def _pod_of(scene: Scene, daemonset: str) -> str:
+    names = [name for name in scene.cloud.pods() if name.rpartition("-")[0] == daemonset]
+    assert len(names) == 1, names
+    return names[0]
+
+
+def _console(scene: Scene) -> dict[str, str]:
+    """What the VM wrote to its console, which its compute is asked for."""
+    found: dict[str, str] = scene.cloud.connect().compute.get_server_console_output(scene.guest.server.id)
+    return found
 
 
 @pytest.mark.chosen

@@ -15,7 +15,10 @@ START_NAME = "start.sh"
 
 # uWSGI allocates memory per possible descriptor, and container runtimes allow up to a billion of them.
 MAX_FD = 4096
-THREADS = 4
+# A request keeps its thread for as long as somebody else takes to answer: a compute that hangs keeps each for
+# MERCY_SECONDS, an image's transfer takes minutes. Probes need one too, so that who has none left is taken for broken.
+# More would cost little memory; but each may hold a connection to each of its service's databases.
+THREADS = 32
 
 # As long as the slowest request waits for an answer from the message bus (rpc_response_timeout).
 MERCY_SECONDS = 60
@@ -25,7 +28,7 @@ GRACE_SECONDS = PRE_STOP_SECONDS + MERCY_SECONDS + 5
 """Of the pods: the server gives up by itself before Kubernetes kills it."""
 
 
-def ini(module: str, port: int, *, processes: int = 1, threads: int = THREADS, extra: tuple[str, ...] = ()) -> str:
+def ini(module: str, port: int, *, extra: tuple[str, ...] = ()) -> str:
     """The ini file; ``extra`` are further lines."""
     lines = (
         "[uwsgi]",
@@ -38,8 +41,8 @@ def ini(module: str, port: int, *, processes: int = 1, threads: int = THREADS, e
         "need-app = true",
         "lazy-apps = true",
         "enable-threads = true",
-        f"processes = {processes}",
-        f"threads = {threads}",
+        "processes = 1",
+        f"threads = {THREADS}",
         f"max-fd = {MAX_FD}",
         "buffer-size = 65535",
         "add-header = Connection: close",

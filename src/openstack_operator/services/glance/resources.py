@@ -11,8 +11,6 @@ SERVICE = "glance"
 BLUEPRINT = blueprint.Blueprint(SERVICE, kinds.GLANCE, "glance-api", UID)
 VOLUME = "images"
 
-# Each upload and download occupies a thread for as long as it lasts, and the probes need one too.
-THREADS = 16
 # uWSGI refuses a chunk beyond its limit, 1 MiB by default: exactly what Nova sends, and clients may send more.
 CHUNK_LIMIT_BYTES = 64 * 1024 * 1024
 # What is being transferred when a pod must go gets this long to finish.
@@ -80,4 +78,4 @@ def uwsgi() -> str:
         # The last of the options wins. The kubelet kills at GRACE_SECONDS; importing tasks end before that.
         f"worker-reload-mercy = {GRACE_SECONDS - 10}",
     )
-    return wsgi.ini("glance.wsgi.api", PORT, threads=THREADS, extra=extra)
+    return wsgi.ini("glance.wsgi.api", PORT, extra=extra)

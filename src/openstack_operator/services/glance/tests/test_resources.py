@@ -116,7 +116,6 @@ def test_the_server_takes_large_chunks_and_lets_transfers_finish_within_the_grac
     assert int(server["chunked-input-limit"]) > 2**20 + 2
     assert server["hook-master-start"] == "unix_signal:15 gracefully_kill_them_all"
     assert int(server["worker-reload-mercy"]) < resources.GRACE_SECONDS
-    assert int(server["threads"]) == resources.THREADS
 
 
 def test_references_default_to_the_objects_of_a_control_plane() -> None:
