@@ -18,7 +18,7 @@ MAX_FD = 4096
 # A request keeps its thread for as long as somebody else takes to answer: a compute that hangs keeps each for
 # MERCY_SECONDS, an image's transfer takes minutes. Probes need one too, so that who has none left is taken for broken.
 # More would cost little memory; but each may hold a connection to each of its service's databases.
-THREADS = 32
+THREADS = 16
 
 # As long as the slowest request waits for an answer from the message bus (rpc_response_timeout).
 MERCY_SECONDS = 60
