@@ -65,8 +65,10 @@ def _unwell(item: Object) -> str:
     return f"{where}: {condition(item, 'Ready')['message']}"
 
 
-def until_whole(missing: Callable[[], list[str]], diagnosis: Callable[[], str], seconds: float) -> float:
-    """Waits until nothing is missing for a while, and returns when that began."""
+def until_whole(
+    missing: Callable[[], list[str]], diagnosis: Callable[[], str], seconds: float, calm: float = CALM_SECONDS
+) -> float:
+    """Waits until nothing is missing for so long, and returns when that began."""
     end = time.monotonic() + seconds
     well: float | None = None
     while True:
@@ -76,7 +78,7 @@ def until_whole(missing: Callable[[], list[str]], diagnosis: Callable[[], str], 
             well = None
         else:
             well = now if well is None else well
-            if time.monotonic() - well >= CALM_SECONDS:
+            if time.monotonic() - well >= calm:
                 return well
         if now > end:
             raise AssertionError(f"not whole after {seconds:.0f} s:\n" + "\n".join(found) + "\n" + diagnosis())
@@ -235,9 +237,9 @@ class Scene:
             found.append(f"the VM at {self.guest.address} does not answer")
         return found
 
-    def until_whole(self, since: float, seconds: float = WHOLE_SECONDS) -> float:
-        """Waits until all is well for a while, and returns when that began."""
-        return until_whole(lambda: self.missing(since), self._diagnosis, seconds)
+    def until_whole(self, since: float, seconds: float = WHOLE_SECONDS, calm: float = CALM_SECONDS) -> float:
+        """Waits until all is well for so long, and returns when that began."""
+        return until_whole(lambda: self.missing(since), self._diagnosis, seconds, calm)
 
     def _diagnosis(self) -> str:
         with contextlib.suppress(ClusterError):
@@ -263,7 +265,8 @@ class Scene:
         The VM's process stays unless `keeps_guest` is False, and the VM is silent for at most `silence` seconds.
         `changes` turns the inventory from before into the one that is wanted afterwards.
         """
-        self.until_whole(time.monotonic())
+        # It was calm when the one before was over.
+        self.until_whole(time.monotonic(), calm=0)
         before, process = self.inventory(), self.guest_process()
         pods = self.cloud.pods()
         assert process, f"the VM {self.guest.server.id} does not run"
