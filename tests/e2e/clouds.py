@@ -121,7 +121,7 @@ class Cloud:
 
     def rabbitmqctl(self, *command: str) -> list[str]:
         """Lines of what it says, sorted."""
-        words = ("rabbitmqctl", "-q", "--no-table-headers", *command)
+        words = ("rabbitmqctl", "--silent", *command)
         out = self.cluster.kubectl("exec", "-n", self.namespace, "rabbitmq-0", "--", *words)
         return sorted(line for line in out.splitlines() if line.strip())
 
