@@ -34,10 +34,15 @@ def _agents(scene: Scene) -> list[str]:
     return sorted(one["metadata"]["name"] for one in found if one["status"]["desiredNumberScheduled"])
 
 
+def _selector(scene: Scene, daemonset: str) -> str:
+    """Of its pods: one agent's name may begin as another's does."""
+    labels = scene.cluster.get("daemonsets", daemonset, scene.namespace)["spec"]["selector"]["matchLabels"]
+    return ",".join(f"{key}={value}" for key, value in labels.items())
+
+
 def _delete_pods(scene: Scene, *daemonsets: str) -> None:
     for name in daemonsets:
-        labels = scene.cluster.get("daemonsets", name, scene.namespace)["spec"]["selector"]["matchLabels"]
-        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        selector = _selector(scene, name)
         scene.cluster.kubectl("delete", "pods", "-n", scene.namespace, "-l", selector, "--wait=false")
 
 
@@ -61,7 +66,7 @@ def test_the_pods_of_an_agent_may_be_deleted(scene: Scene) -> None:
 def test_a_compute_that_hangs_takes_no_api_with_it(scene: Scene) -> None:
     """However many want something of it: each keeps a thread of Nova's API waiting."""
     for _ in range(scene.times):
-        pod = scene.cluster.get("pods", _pod_of(scene, "nova-cell1-compute"), scene.namespace)
+        (pod,) = scene.cluster.items("pods", scene.namespace, _selector(scene, "nova-cell1-compute"))
         with scene.fault("nova-compute hangs, and many ask it", group=GROUP, silence=0.2) as fault:
             with concurrent.futures.ThreadPoolExecutor(ASKING) as users:
                 with machinery.stopped(machinery.main_process(pod)):
@@ -71,12 +76,6 @@ def test_a_compute_that_hangs_takes_no_api_with_it(scene: Scene) -> None:
                 fault.mend()
                 assert all(one.result() is not None for one in asked)
         assert scene.apis.failed(fault.began, fault.mended or 0) == {}
-
-
-def _pod_of(scene: Scene, daemonset: str) -> str:
-    names = [name for name in scene.cloud.pods() if name.rpartition("-")[0] == daemonset]
-    assert len(names) == 1, names
-    return names[0]
 
 
 def _console(scene: Scene) -> dict[str, str]:

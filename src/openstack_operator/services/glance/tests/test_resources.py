@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.kit import config, workloads
+from openstack_operator.kit import config, workloads, wsgi
 from openstack_operator.kit.types import Ref, Resources
 from openstack_operator.services.glance import resources
 from openstack_operator.services.glance.types import GlanceSpec
@@ -116,6 +116,7 @@ def test_the_server_takes_large_chunks_and_lets_transfers_finish_within_the_grac
     assert int(server["chunked-input-limit"]) > 2**20 + 2
     assert server["hook-master-start"] == "unix_signal:15 gracefully_kill_them_all"
     assert int(server["worker-reload-mercy"]) < resources.GRACE_SECONDS
+    assert int(server["threads"]) == wsgi.THREADS
 
 
 def test_references_default_to_the_objects_of_a_control_plane() -> None:
