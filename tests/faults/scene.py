@@ -100,6 +100,10 @@ class Fault:
     """When what was broken for a while was given back; recovery counts from here."""
     back: float = 0.0
 
+    def begin(self) -> None:
+        """Says that it is broken from now on: what came before it in the block was not felt yet."""
+        self.began = time.monotonic()
+
     def mend(self) -> None:
         """Says that the cause is taken away now."""
         self.mended = time.monotonic()

@@ -5,21 +5,27 @@ but the last.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import functools
 import time
+from collections.abc import Iterator
 
 import machinery
 import pytest
 import session
+from clusters import Object, is_ready
+from guests import until
 from scene import Scene
 
 from openstack_operator.embedded import addresses, cgroups, node
 
 GROUP = "node"
+SWITCH = "ovn-openvswitch"
 # DaemonSet, and how many seconds the VM may be silent: a switch without its own process forwards nothing.
 AGENTS = {
     "ovn-controller": 0.2,
     "ovn-gateway": 0.2,
-    "ovn-openvswitch": 3.0,
+    SWITCH: 3.0,
     "neutron-ovn-agent": 0.2,
     "nova-cell1-compute-libvirt": 0.2,
     "nova-cell1-compute": 0.2,
@@ -60,6 +66,72 @@ def test_the_pods_of_an_agent_may_be_deleted(scene: Scene) -> None:
         for _ in range(scene.times):
             with scene.fault(f"pod of {name} deleted", group=GROUP, blames=name, silence=AGENTS[name]):
                 _delete_pods(scene, name)
+
+
+@pytest.mark.chosen
+def test_a_switch_needs_no_controller_to_forward_again(scene: Scene) -> None:
+    """What it ended with it knows from its start: its flows, and the groups and meters that they may name."""
+    for _ in range(scene.times):
+        with scene.fault(
+            f"pod of {SWITCH} deleted while ovn-controller hangs", group=GROUP, blames=SWITCH, silence=AGENTS[SWITCH]
+        ) as fault:
+            with _controllers_hang(scene):
+                (old,) = scene.cluster.items("pods", scene.namespace, _selector(scene, SWITCH))
+                _in_switch(scene, old, GROUP_AND_METERS)
+                before = _in_switch(scene, old, KNOWN)
+                for added in ("group_id=4711", "meter=4711", "meter=4712", "cookie=0x4711"):
+                    assert any(added in line for line in before), before
+                fault.begin()
+                _delete_pods(scene, SWITCH)
+                is_new = functools.partial(_ready_instead_of, scene, old)
+                new = until(is_new, "the switch has another pod that is ready", seconds=60)
+                assert _in_switch(scene, new, KNOWN) == before
+                assert scene.echoes.answers_now()
+            fault.mend()
+
+
+# As load balancers and limits have them, in a table that nothing goes to.
+GROUP_AND_METERS = """
+set -e
+ofctl() { ovs-ofctl -O OpenFlow15 "$@"; }
+group=group_id=4711,type=select,selection_method=dp_hash
+ofctl add-group $BR_INT $group,bucket=bucket_id:0,weight:100,actions=drop,bucket=bucket_id:1,weight:50,actions=drop
+ofctl add-meter $BR_INT meter=4711,kbps,burst,stats,bands=type=drop,rate=1000,burst_size=800
+ofctl add-meter $BR_INT meter=4712,pktps,stats,bands=type=drop,rate=20
+ofctl add-flow $BR_INT cookie=0x4711,table=250,priority=1,ip,actions=meter:4711,group:4711
+"""
+KNOWN = """
+for what in tlv-map groups meters "flows --no-names --no-stats"; do
+  ovs-ofctl -O OpenFlow15 dump-$what $BR_INT
+done
+"""
+
+
+def _in_switch(scene: Scene, pod: Object, script: str) -> list[str]:
+    """Lines that the script says, without what tells one call from another. What a text does not tell is not told here
+    either: with no list of controllers, `dec_ttl` means the first of them, who is asked for nothing that OVN lets
+    through."""
+    where = ("-n", scene.namespace, "-c", "ovs-vswitchd", pod["metadata"]["name"])
+    environment = "env", "BR_INT=unix:/run/openvswitch/br-int.mgmt"
+    said = scene.cluster.kubectl("exec", *where, "--", *environment, "sh", "-c", script)
+    return sorted(line for line in said.replace("dec_ttl()", "dec_ttl").splitlines() if "xid=" not in line)
+
+
+def _ready_instead_of(scene: Scene, old: Object) -> Object | None:
+    """The switch's new pod, once it is ready."""
+    for pod in scene.cluster.items("pods", scene.namespace, _selector(scene, SWITCH)):
+        if pod["metadata"]["uid"] != old["metadata"]["uid"] and is_ready(pod):
+            return pod
+    return None
+
+
+@contextlib.contextmanager
+def _controllers_hang(scene: Scene) -> Iterator[None]:
+    with contextlib.ExitStack() as hanging:
+        for name in {"ovn-controller", "ovn-gateway"} & set(_agents(scene)):
+            for pod in scene.cluster.items("pods", scene.namespace, _selector(scene, name)):
+                hanging.enter_context(machinery.stopped(machinery.main_process(pod)))
+        yield
 
 
 @pytest.mark.chosen

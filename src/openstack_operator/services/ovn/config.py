@@ -10,7 +10,7 @@ CLIENT_PORTS: Mapping[str, int] = {"nb": 6641, "sb": 6642}
 RAFT_PORTS: Mapping[str, int] = {"nb": 6643, "sb": 6644}
 SWITCH_PORT = 6640
 """The switch's database, on the node's loopback."""
-SCRIPTS = ("database.sh", "northd.sh", "ovsdb.sh", "vswitchd.sh", "controller.sh")
+SCRIPTS = ("database.sh", "northd.sh", "serve.sh", "ovsdb.sh", "vswitchd.sh", "controller.sh")
 SCRIPTS_MOUNT = "/usr/local/bin/container-scripts"
 
 

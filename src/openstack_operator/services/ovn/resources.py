@@ -219,7 +219,7 @@ def switch_pod(instance: str, spec: OVNNetworkSpec) -> workloads.Pod:
         settings=PodSettings(tolerations=spec.tolerations),
         host_network=True,
         grace_seconds=10,
-        hash_extra=_digest("ovsdb.sh", "vswitchd.sh"),
+        hash_extra=_digest("serve.sh", "ovsdb.sh", "vswitchd.sh"),
         volumes=(
             _scripts_volume(instance),
             _host_path("run-openvswitch", "/run/openvswitch"),

@@ -34,4 +34,6 @@ else
 fi
 vsctl "$@"
 
-exec ovn-controller "unix:$socket" --unixctl=/run/ovn/controller.ctl -vconsole:info -vsyslog:off
+# Over TCP, for its probes: a connection on which nothing was heard after its first moment counts as one that failed, and
+# each such doubles the wait before the next, up to 8 s. Until then no flow reaches a switch that has started again.
+exec ovn-controller tcp:127.0.0.1:6640 --unixctl=/run/ovn/controller.ctl -vconsole:info -vsyslog:off

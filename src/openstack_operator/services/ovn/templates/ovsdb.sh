@@ -1,6 +1,7 @@
 #!/bin/sh
 # Starts the node's Open vSwitch database. Its file and the node's identity outlive the pod.
 set -eu
+. "${0%/*}/serve.sh"
 directory=/var/lib/openvswitch
 file=$directory/conf.db
 socket=/run/openvswitch/db.sock
@@ -25,6 +26,16 @@ if [ ! -s "$directory/system-id" ]; then
   mv "$directory/system-id.new" "$directory/system-id"
 fi
 
-exec ovsdb-server "$file" --remote="punix:$socket" --remote=ptcp:6640:127.0.0.1 \
+# Asked to end along with the switch, it ends after it: without its database, a switch tells nobody its flows.
+before_end() {
+  tries=0
+  while [ -S /run/openvswitch/ovs-vswitchd.ctl ] && [ "$tries" -lt 160 ]; do
+    tries=$((tries + 1))
+    sleep 0.05
+  done
+}
+
+serve ovsdb-server "$file" --remote="punix:$socket" --remote=ptcp:6640:127.0.0.1 \
   --remote=db:Open_vSwitch,Open_vSwitch,manager_options \
   --unixctl=/run/openvswitch/ovsdb-server.ctl -vconsole:info -vsyslog:off
+serve_until_end

@@ -2,7 +2,9 @@
 # Starts the node's virtual switch. Environment: NODE_NAME, DATAPATH (Auto, Kernel or Userspace), EXTERNAL_BRIDGE and
 # EXTERNAL_ADDRESS (both or none: the node's own address on that bridge). controller.sh makes the other bridges.
 set -eu
+. "${0%/*}/serve.sh"
 socket=/run/openvswitch/db.sock
+flows=/run/openvswitch/flows
 
 tries=0
 until ovs-vsctl --db="unix:$socket" --timeout=5 --no-wait init 2> /dev/null; do
@@ -31,19 +33,29 @@ fi
 for bridge in br-int ${EXTERNAL_BRIDGE:-}; do
   set -- "$@" -- --may-exist add-br "$bridge"
 done
+# Flows of long ago are worse than none.
+if [ -n "$(find "$flows/flows" -mmin -10 2> /dev/null)" ]; then
+  restores=true
+  set -- "$@" -- set Open_vSwitch . other_config:flow-restore-wait=true
+else
+  restores=false
+  set -- "$@" -- remove Open_vSwitch . other_config flow-restore-wait
+fi
 # Nothing may pass br-int before ovn-controller says so.
 ovs-vsctl "$@" -- set Bridge br-int fail-mode=secure other-config:disable-in-band=true
 for bridge in $(ovs-vsctl --db="unix:$socket" --timeout=30 list-br); do
   ovs-vsctl --db="unix:$socket" --timeout=30 --no-wait set Bridge "$bridge" "datapath_type=$type"
 done
 
-# A bridge's interface is down after each start of the switch.
+# A bridge's interface is down after each start of the switch, and the node asks anew who is behind it. What it asks
+# before there are flows is lost, and by default it asks again only after a second.
 if [ -n "${EXTERNAL_BRIDGE:-}" ]; then
   while :; do
     case $(ip -oneline address show dev "$EXTERNAL_BRIDGE" up 2> /dev/null) in
       *" $EXTERNAL_ADDRESS "*) sleep 10 ;;
       *)
         ip link set "$EXTERNAL_BRIDGE" up 2> /dev/null &&
+          ip ntable change name arp_cache dev "$EXTERNAL_BRIDGE" retrans 100 &&
           ip address replace "$EXTERNAL_ADDRESS" dev "$EXTERNAL_BRIDGE" || sleep 0.2
         ;;
     esac
@@ -113,4 +125,47 @@ if [ "$type" = netdev ]; then
   done &
 fi
 
-exec ovs-vswitchd "unix:$socket" --unixctl=/run/openvswitch/ovs-vswitchd.ctl -vconsole:info -vsyslog:off
+# --- flows ------------------------------------------------------------------------------------------------------------
+
+# What a switch knew when it was asked to end, the next one knows from its start. ovn-controller asks for the switch
+# again after one second, or after three where that was too early.
+br_int=unix:/run/openvswitch/br-int.mgmt
+ofctl() { ovs-ofctl -O OpenFlow15 --timeout=5 "$@"; }
+
+save() {
+  rm -rf "$flows" "$flows.new" && mkdir "$flows.new" &&
+    ofctl dump-tlv-map "$br_int" > "$flows.new/said" &&
+    awk '/^ *0x/ { printf "%s{class=%s,type=%s,len=%s}->%s", n++ ? "," : "", $1, $2, $3, $4 }' \
+      "$flows.new/said" > "$flows.new/options" &&
+    ofctl dump-groups "$br_int" > "$flows.new/said" &&
+    sed -n 's/^ *group_id=/group_id=/p' "$flows.new/said" > "$flows.new/groups" &&
+    ofctl dump-meters "$br_int" > "$flows.new/said" &&
+    # A meter's bands are lines of their own.
+    awk '/^meter=/ { if (n++) print "" } n { printf "%s ", $0 } END { if (n) print "" }' \
+      "$flows.new/said" > "$flows.new/meters" &&
+    ofctl dump-flows --no-names --no-stats "$br_int" > "$flows.new/flows" &&
+    mv "$flows.new" "$flows"
+}
+
+restore() {
+  options=$(cat "$flows/options")
+  [ -z "$options" ] || ofctl add-tlv-map "$br_int" "$options" || return
+  while read -r meter; do ofctl add-meter "$br_int" "$meter" || return; done < "$flows/meters"
+  # The flows all or not at all.
+  ofctl add-groups "$br_int" "$flows/groups" && ofctl --bundle add-flows "$br_int" "$flows/flows"
+}
+
+before_end() { save || echo "the next switch has to wait for its flows" >&2; }
+
+serve ovs-vswitchd "unix:$socket" --unixctl=/run/openvswitch/ovs-vswitchd.ctl -vconsole:info -vsyslog:off
+if [ "$restores" = true ]; then
+  tries=0
+  until ofctl show "$br_int" > /dev/null 2>&1 || [ "$tries" -ge 100 ]; do
+    tries=$((tries + 1))
+    kill -0 "$served" && sleep 0.05
+  done
+  restore || echo "the flows from before cannot be had again" >&2
+  rm -rf "$flows"
+  vsctl --no-wait remove Open_vSwitch . other_config flow-restore-wait
+fi
+serve_until_end
