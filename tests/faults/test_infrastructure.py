@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
 
@@ -146,11 +148,12 @@ def _unschedulable(scene: Scene) -> Iterator[None]:
 
 
 def test_all_connections_of_the_database_may_be_taken(scene: Scene) -> None:
-    """Somebody opens as many as there are, and holds them."""
+    """Somebody opens as many as there are, and each that becomes free."""
     for _ in range(scene.times):
         name, blames = "connections of MariaDB exhausted", "mariadb.*connections of the database are taken"
         with scene.fault(name, group=GROUP, blames=blames, silence=0.2) as fault:
             with _all_connections(scene):
+                fault.begin()
                 fault.until_blamed()
                 time.sleep(MINUTE / 2)
             fault.mend()
@@ -160,15 +163,25 @@ def test_all_connections_of_the_database_may_be_taken(scene: Scene) -> None:
 def _all_connections(scene: Scene) -> Iterator[None]:
     address = scene.cluster.get("pods", "mariadb-0", scene.namespace)["status"]["podIP"]
     login = scene.cloud.secret("keystone-db")
-    held = []
-    try:
-        with contextlib.suppress(pymysql.err.OperationalError):
-            while len(held) < 5000:
+    held, are_all_taken, may_go = [], threading.Event(), threading.Event()
+
+    def hold() -> None:
+        while not may_go.is_set():
+            try:
                 held.append(
                     pymysql.connect(host=address, user=login["user"], password=login["password"], connect_timeout=5)
                 )
-        assert held
-        yield
-    finally:
-        for one in held:
-            one.close()
+            except pymysql.err.OperationalError:
+                are_all_taken.set()
+                may_go.wait(0.1)
+
+    with concurrent.futures.ThreadPoolExecutor(1) as somebody:
+        holding = somebody.submit(hold)
+        try:
+            assert are_all_taken.wait(2 * MINUTE), f"{len(held)} connections were not all"
+            yield
+        finally:
+            may_go.set()
+            holding.result()
+            for one in held:
+                one.close()
