@@ -175,11 +175,40 @@ def test_memory_that_ran_out_is_told_although_the_log_knows_nothing_of_it() -> N
     assert explained(found) == "pod p: container main: CrashLoopBackOff: exit code 137 (OOMKilled): listening"
 
 
+REPORT = "Query (0x7f): INSERT INTO user VALUES ('x')\nCore pattern: core\n\nKernel version: Linux version 6.18\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason", "told"),
+    [
+        ("listening", 137, "Error", "exit code 137 (SIGKILL): listening"),
+        ("", 137, "Error", "exit code 137 (SIGKILL)"),
+        ("", 137, "OOMKilled", "exit code 137 (OOMKilled)"),
+        (REPORT, 139, "Error", "exit code 139 (SIGSEGV)"),
+        (f"Assertion `n > 0' failed.\n{REPORT}", 134, "Error", "exit code 134 (SIGABRT): Assertion `n > 0' failed."),
+        ("no such file", 128, "StartError", "exit code 128 (StartError): no such file"),
+        ("", 3, "Error", "exit code 3: Error"),
+        ("usage: x", 255, "Error", "exit code 255: usage: x"),
+    ],
+)
+def test_how_a_container_ended_is_told_and_no_crash_report(words: str, code: int, reason: str, told: str) -> None:
+    found = recorded("p", phase="Running", containerStatuses=[{**state("main"), "state": ended(words, code, reason)}])
+    assert explained(found) == f"pod p: container main: {told}"
+
+
 def test_a_container_that_runs_between_two_crashes_is_told_with_the_last_one() -> None:
     found = recorded("p", phase="Running", containerStatuses=[
         {**state("main", running={"startedAt": "2026-01-01T00:00:00Z"}), "lastState": ended("KeyError: 'x'")}
     ])  # fmt: skip
     assert explained(found) == "pod p: container main is not ready yet: exit code 1: KeyError: 'x'"
+
+
+def test_a_container_that_has_started_again_is_told_with_what_it_lacks_now() -> None:
+    running = {**state("main", running={"startedAt": "2026-01-01T00:00:00Z"}), "lastState": ended(REPORT, 139)}
+    told = warning("p", "Unhealthy", "Readiness probe failed: the volume is full")
+    for has_started, why in (True, "Readiness probe failed: the volume is full"), (False, "exit code 139 (SIGSEGV)"):
+        found = recorded("p", phase="Running", containerStatuses=[{**running, "started": has_started}])
+        assert explained(found, Event=[told]) == f"pod p: container main is not ready yet: {why}"
 
 
 def test_a_probe_that_fails_says_what_it_was_answered_and_old_answers_are_forgotten() -> None:

@@ -7,6 +7,7 @@ only: a container's last words stand in its status (``terminationMessagePolicy``
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -25,6 +26,11 @@ _BESIDE = re.compile(
     r"VACUUM:|goodbye to uWSGI|^\s*(?:\^+|~+[\^~]*)\s*$|During handling of the above exception"
 )
 _ERROR = re.compile(r"error|critical|fatal|exception|failed|cannot|can't|could not|denied|refused|panic", re.IGNORECASE)
+
+# A process that a signal ended.
+_SIGNALLED = 128
+_SIGNALS = {one.value: one.name for one in signal.Signals}
+_CRASHES = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
 
 # What a kubelet says of every container that is on its way.
 _ON_ITS_WAY = ("", "ContainerCreating", "PodInitializing")
@@ -181,11 +187,12 @@ def _unready(pod: Object, containers: Sequence[Object], warnings: Sequence[Objec
         pod["metadata"].get("uid", ""),
         events.UNHEALTHY,
     )
-    # A container between two crashes runs; why it crashes is still what one wants to know.
-    for detail in (_exit(container.get("lastState", {})), told["message"] if told else ""):
-        if detail:
-            return 2, _cut(f"{message}: {detail}")
-    return 2, message
+    details = [_exit(container.get("lastState", {})), told["message"] if told else ""]
+    # A container between two crashes runs, and is asked in vain; why it crashes is still what one wants to know. One
+    # that has started says itself what it lacks now.
+    if container.get("started"):
+        details.reverse()
+    return 2, _cut(": ".join([message, *[one for one in details if one][:1]]))
 
 
 def _claim(scope: Scope[Any], pod: Object, warnings: Sequence[Object]) -> str:
@@ -242,12 +249,20 @@ def _cut(text: str) -> str:
 
 def _exit(state: Object) -> str:
     ended = state.get("terminated") or {}
-    if not ended or ended.get("exitCode") == 0:
+    code = ended.get("exitCode", 0)
+    if code == 0:
         return ""
-    reason = ended.get("reason") or ""
+    reason, number = ended.get("reason") or "", code - _SIGNALLED
+    words = last_words(ended.get("message") or "")
+    # A report of a crash ends with the machine's kernel and limits, and with what was asked for.
+    if number in _CRASHES and not _ERROR.search(words):
+        words = ""
     # That memory ran out is said nowhere else; that it was an error, the code says.
-    why = f" ({reason})" if reason not in ("", "Error", "Completed") and ended.get("message") else ""
-    return f"exit code {ended.get('exitCode')}{why}: {last_words(ended.get('message') or '') or reason}"
+    if reason in ("", "Error", "Completed"):
+        why, words = _SIGNALS.get(number, ""), words or ("" if number in _SIGNALS else reason)
+    else:
+        why = reason
+    return f"exit code {code}" + (f" ({why})" if why else "") + (f": {words}" if words else "")
 
 
 def last_words(log: str) -> str:
