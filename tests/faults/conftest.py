@@ -32,14 +32,17 @@ import small_scene
 HERE = Path(__file__).parent
 RESULT = "OPENSTACK_OPERATOR_FAULTS_RESULT"
 
-# What is on stage for several faults. It goes when the last one is over, not at the end of the session: what comes
-# after the faults takes the cluster away.
-STAGE = contextlib.ExitStack()
+# What is on stage for several faults. It goes when the last one that plays on it is over, not with the session: what
+# comes after the faults takes the cluster away, and rollouts are not to share the processors with observers.
+STAGE, ON_STAGE = contextlib.ExitStack(), {"scene", "small"}
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    if item.path.parent == HERE and (nextitem is None or nextitem.path.parent != HERE):
+    items = item.session.items
+    rest = (one for one in items[items.index(item) + 1 :] if isinstance(one, pytest.Function))
+    is_last = nextitem is None or ON_STAGE.isdisjoint(name for one in rest for name in one.fixturenames)
+    if item.path.parent == HERE and is_last:
         STAGE.close()
 
 
@@ -84,6 +87,11 @@ def small(seen: list[records.Record]) -> small_scene.SmallScene:
     found.make()
     found.until_whole(time.monotonic())
     return found
+
+
+@pytest.fixture(params=range(scenes.times() if scenes.repeats_all() else 1))
+def again() -> None:
+    """Makes a test, with all that it is given anew for each, as often as faults are made."""
 
 
 @pytest.fixture

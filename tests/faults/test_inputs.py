@@ -18,6 +18,8 @@ from scene import Scene
 from small_scene import SmallScene
 from test_moments import quota
 
+pytestmark = pytest.mark.usefixtures("again")
+
 GROUP = "inputs"
 NOWHERE = "localhost/no-such-prefix/keystone:none"
 # Good text, and no process starts with it: there is no such file.
@@ -101,18 +103,17 @@ def test_a_claim_that_nobody_binds_is_named_and_mended(fresh: SmallScene) -> Non
 
 def test_dns_may_be_away(scene: Scene) -> None:
     """What needs no new name is answered."""
-    for _ in range(scene.times):
-        with scene.fault("DNS of the cluster away", group=GROUP, blames="kube-dns", silence=0.2) as fault:
-            scene.cluster.kubectl("scale", *DNS, "--replicas=0")
-            try:
-                fault.until_blamed()
-                time.sleep(DNS_SECONDS)
-                failed = scene.apis.failed(fault.began, time.monotonic())
-                print("failed without DNS:", failed)
-            finally:
-                scene.cluster.kubectl("scale", *DNS, "--replicas=1")
-                scene.cluster.kubectl("rollout", "status", *DNS, "--timeout=120s")
-            fault.mend()
+    with scene.fault("DNS of the cluster away", group=GROUP, blames="kube-dns", silence=0.2) as fault:
+        scene.cluster.kubectl("scale", *DNS, "--replicas=0")
+        try:
+            fault.until_blamed()
+            time.sleep(DNS_SECONDS)
+            failed = scene.apis.failed(fault.began, time.monotonic())
+            print("failed without DNS:", failed)
+        finally:
+            scene.cluster.kubectl("scale", *DNS, "--replicas=1")
+            scene.cluster.kubectl("rollout", "status", *DNS, "--timeout=120s")
+        fault.mend()
 
 
 # --- a volume that is full --------------------------------------------------------------------------------------------

@@ -95,6 +95,8 @@ def test_a_namespace_may_be_deleted_at_any_moment_and_made_again(fresh: SmallSce
             fresh.until_gone()
             fault.ask_again()
             fresh.make()
+        # There is no such moment in a cloud that is complete.
+        clouds.remove_namespace(fresh.cluster, fresh.namespace)
 
 
 @pytest.mark.parametrize("moment", list(MOMENTS)[2:])
@@ -111,6 +113,7 @@ def test_a_control_plane_may_be_deleted_at_any_moment_and_made_again(fresh: Smal
             cluster.delete("resourcequotas", "few-pods", namespace)
             fault.ask_again()
             fresh.make()
+        clouds.remove_namespace(cluster, namespace)
 
 
 def test_mariadb_may_be_killed_while_a_job_fills_it(fresh: SmallScene) -> None:

@@ -157,6 +157,7 @@ def test_all_watches_may_be_cut(small: SmallScene) -> None:
         assert operators.restarts(small.cluster) == restarts
 
 
+@pytest.mark.usefixtures("again")
 def test_a_rollout_through_an_api_server_that_refuses_a_fifth_of_all_requests(fresh: SmallScene) -> None:
     """429 with Retry-After, 500 and 503: the rollout ends, nobody starts again, and nobody asks without end."""
     cluster, counts = fresh.cluster, []
