@@ -187,12 +187,11 @@ def _unready(pod: Object, containers: Sequence[Object], warnings: Sequence[Objec
         pod["metadata"].get("uid", ""),
         events.UNHEALTHY,
     )
-    details = [_exit(container.get("lastState", {})), told["message"] if told else ""]
+    crash, lack = _exit(container.get("lastState", {})), told["message"] if told else ""
     # A container between two crashes runs, and is asked in vain; why it crashes is still what one wants to know. One
     # that has started says itself what it lacks now.
-    if container.get("started"):
-        details.reverse()
-    return 2, _cut(": ".join([message, *[one for one in details if one][:1]]))
+    detail = lack or crash if container.get("started") else crash or lack
+    return 2, _cut(f"{message}: {detail}" if detail else message)
 
 
 def _claim(scope: Scope[Any], pod: Object, warnings: Sequence[Object]) -> str:
@@ -258,11 +257,9 @@ def _exit(state: Object) -> str:
     if number in _CRASHES and not _ERROR.search(words):
         words = ""
     # That memory ran out is said nowhere else; that it was an error, the code says.
-    if reason in ("", "Error", "Completed"):
-        why, words = _SIGNALS.get(number, ""), words or ("" if number in _SIGNALS else reason)
-    else:
-        why = reason
-    return f"exit code {code}" + (f" ({why})" if why else "") + (f": {words}" if words else "")
+    why = reason if reason not in ("", "Error", "Completed") else _SIGNALS.get(number, "")
+    told = words or ("" if why else reason)
+    return f"exit code {code}" + (f" ({why})" if why else "") + (f": {told}" if told else "")
 
 
 def last_words(log: str) -> str:
