@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import clouds
 import machinery
 import operators
 import pytest
@@ -84,45 +83,41 @@ MOMENTS: dict[str, Callable[[SmallScene, ExitStack], None]] = {
 }
 
 
+@pytest.mark.usefixtures("again")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_namespace_may_be_deleted_at_any_moment_and_made_again(fresh: SmallScene, moment: str) -> None:
     """With all that is in it, by nothing but the deletion of the namespace."""
-    for _ in range(fresh.times):
-        with fresh.rollout(f"namespace deleted {moment}, and made again", group=GROUP) as fault, ExitStack() as stack:
-            MOMENTS[moment](fresh, stack)
-            fault.began = time.monotonic()
-            fresh.cluster.kubectl("delete", "namespace", fresh.namespace, "--wait=false")
-            fresh.until_gone()
-            fault.ask_again()
-            fresh.make()
-        # There is no such moment in a cloud that is complete.
-        clouds.remove_namespace(fresh.cluster, fresh.namespace)
+    with fresh.rollout(f"namespace deleted {moment}, and made again", group=GROUP) as fault, ExitStack() as stack:
+        MOMENTS[moment](fresh, stack)
+        fault.begin()
+        fresh.cluster.kubectl("delete", "namespace", fresh.namespace, "--wait=false")
+        fresh.until_gone()
+        fault.ask_again()
+        fresh.make()
 
 
+@pytest.mark.usefixtures("again")
 @pytest.mark.parametrize("moment", list(MOMENTS)[2:])
 def test_a_control_plane_may_be_deleted_at_any_moment_and_made_again(fresh: SmallScene, moment: str) -> None:
     cluster, namespace = fresh.cluster, fresh.namespace
-    for _ in range(fresh.times):
-        name = f"control plane deleted {moment}, and made again"
-        with fresh.rollout(name, group=GROUP) as fault, ExitStack() as stack:
-            MOMENTS[moment](fresh, stack)
-            fault.began = time.monotonic()
-            cluster.delete(CONTROL_PLANE, CLOUD, namespace)
-            cluster.until_gone(CONTROL_PLANE, CLOUD, namespace, GONE_SECONDS)
-            assert cluster.ours(namespace) == []
-            cluster.delete("resourcequotas", "few-pods", namespace)
-            fault.ask_again()
-            fresh.make()
-        clouds.remove_namespace(cluster, namespace)
+    name = f"control plane deleted {moment}, and made again"
+    with fresh.rollout(name, group=GROUP) as fault, ExitStack() as stack:
+        MOMENTS[moment](fresh, stack)
+        fault.begin()
+        cluster.delete(CONTROL_PLANE, CLOUD, namespace)
+        cluster.until_gone(CONTROL_PLANE, CLOUD, namespace, GONE_SECONDS)
+        assert cluster.ours(namespace) == []
+        cluster.delete("resourcequotas", "few-pods", namespace)
+        fault.ask_again()
+        fresh.make()
 
 
+@pytest.mark.usefixtures("again")
 def test_mariadb_may_be_killed_while_a_job_fills_it(fresh: SmallScene) -> None:
-    for _ in range(fresh.times):
-        with fresh.rollout("mariadb-0 killed with -9 while a Job fills it", group=GROUP) as fault:
-            MOMENTS["while a Job fills its database"](fresh, ExitStack())
-            fault.began = time.monotonic()
-            machinery.kill_pod(fresh.cluster, fresh.namespace, "mariadb-0")
-        clouds.remove_namespace(fresh.cluster, fresh.namespace)
+    with fresh.rollout("mariadb-0 killed with -9 while a Job fills it", group=GROUP) as fault:
+        MOMENTS["while a Job fills its database"](fresh, ExitStack())
+        fault.begin()
+        machinery.kill_pod(fresh.cluster, fresh.namespace, "mariadb-0")
 
 
 def test_a_new_schema_restarts_nothing_and_writes_nothing(small: SmallScene) -> None:
