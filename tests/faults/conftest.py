@@ -89,9 +89,11 @@ def small(seen: list[records.Record]) -> small_scene.SmallScene:
     return found
 
 
-@pytest.fixture(params=range(scenes.times() if scenes.repeats_all() else 1))
-def again() -> None:
-    """Makes a test, with all that it is given anew for each, as often as faults are made."""
+@pytest.fixture(params=range(scenes.times()))
+def again(request: pytest.FixtureRequest) -> int:
+    """Makes a test as often as each fault is made, and counts from 0. What is `fresh` is so for each."""
+    found: int = request.param
+    return found
 
 
 @pytest.fixture
@@ -107,7 +109,7 @@ def fresh(seen: list[records.Record], request: pytest.FixtureRequest) -> Iterato
 def scene(cloud: clouds.Cloud, seen: list[records.Record], tmp_path_factory: pytest.TempPathFactory) -> scenes.Scene:
     """The cloud with a VM and its observers."""
     key = guests.make_key(tmp_path_factory.mktemp("key"))
-    found = scenes.Scene(cloud, key, is_repeated=scenes.repeats_all())
+    found = scenes.Scene(cloud, key)
     found.records = seen
     STAGE.callback(_end, found)
     found.start()

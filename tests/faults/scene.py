@@ -25,7 +25,7 @@ from keystoneauth1 import exceptions
 from observers import Apis, Blame, Echoes, Login, LoginError
 
 PUBLIC = "public"
-# How often each fault is made; for work on the tests.
+# How often `make faults` makes each; for work on the tests.
 TIMES = "OPENSTACK_OPERATOR_FAULTS_TIMES"
 LOOK_SECONDS = 0.5
 # So long everything must be well without a break before it counts as being back.
@@ -162,9 +162,8 @@ class Fault:
 class Scene:
     """See the module. One for the session; a fault at a time."""
 
-    def __init__(self, cloud: Cloud, key: Path, *, is_repeated: bool) -> None:
+    def __init__(self, cloud: Cloud, key: Path) -> None:
         self.cloud, self.cluster, self.namespace = cloud, cloud.cluster, cloud.namespace
-        self.times = times() if is_repeated else 1
         self._login = cloud.login()
         self.guest = Guest(cloud, key, name="faults")
         self.echoes = Echoes(self.guest.address)
@@ -299,5 +298,5 @@ def repeats_all() -> bool:
 
 
 def times() -> int:
-    """How often each fault of `make faults` is made."""
-    return int(os.environ.get(TIMES, "2"))
+    """How often each fault is made."""
+    return int(os.environ.get(TIMES, "2")) if repeats_all() else 1

@@ -44,7 +44,6 @@ class SmallScene:
     def __init__(self, cluster: Cluster, namespace: str, found: list[records.Record]) -> None:
         self.cluster, self.namespace, self.records = cluster, namespace, found
         self.cloud = Cloud(cluster, namespace, CLOUD)
-        self.times = whole.times()
         self.blame = Blame(cluster.kubeconfig, namespace)
         self.api = Api("identity", self._log_in)
 

@@ -12,6 +12,8 @@ import pytest
 from clusters import MANAGED, Object
 from scene import Scene
 
+pytestmark = pytest.mark.usefixtures("again")
+
 GROUP = "hands"
 CUSTOM = {"spec": {"customServiceConfig": "[DEFAULT]\ndebug = true\n"}}
 GRACE = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 77}}}}
@@ -146,11 +148,10 @@ def _until(scene: Scene, resource: str, name: str, is_met: Callable[[Object], bo
 @pytest.mark.parametrize("row", EDITS, ids=_ids(EDITS))
 def test_an_edit_is_taken_back(scene: Scene, row: tuple[str, str, Object]) -> None:
     resource, name, change = row
-    for _ in range(scene.times):
-        before = _asked(scene.cluster.get(resource, name, scene.namespace))
-        with scene.fault(f"{resource}/{name} edited", group=GROUP, silence=_silence(name)):
-            scene.cluster.patch(resource, name, scene.namespace, change)
-            _until(scene, resource, name, lambda item, before=before: _asked(item) == before, "as before")
+    before = _asked(scene.cluster.get(resource, name, scene.namespace))
+    with scene.fault(f"{resource}/{name} edited", group=GROUP, silence=_silence(name)):
+        scene.cluster.patch(resource, name, scene.namespace, change)
+        _until(scene, resource, name, lambda item: _asked(item) == before, "as before")
 
 
 def _asked(item: Object) -> Object:
@@ -164,33 +165,30 @@ def _asked(item: Object) -> Object:
 @pytest.mark.parametrize("row", EMPTIED, ids=_ids(EMPTIED))
 def test_what_was_emptied_is_filled_again(scene: Scene, row: Row) -> None:
     resource, name = row
-    for _ in range(scene.times):
-        before = scene.cluster.get(resource, name, scene.namespace).get("data")
-        with scene.fault(f"{resource}/{name} emptied", group=GROUP, silence=QUIET):
-            scene.cluster.patch(resource, name, scene.namespace, EMPTY)
-            _until(scene, resource, name, lambda item, before=before: item.get("data") == before, "as before")
+    before = scene.cluster.get(resource, name, scene.namespace).get("data")
+    with scene.fault(f"{resource}/{name} emptied", group=GROUP, silence=QUIET):
+        scene.cluster.patch(resource, name, scene.namespace, EMPTY)
+        _until(scene, resource, name, lambda item: item.get("data") == before, "as before")
 
 
 @pytest.mark.parametrize("row", SCALED, ids=_ids(SCALED))
 def test_what_was_scaled_to_nothing_is_scaled_again(scene: Scene, row: Row) -> None:
     resource, name = row
-    for _ in range(scene.times):
-        with scene.fault(f"{resource}/{name} scaled to 0", group=GROUP, blames=name, silence=QUIET):
-            scene.cluster.kubectl("scale", f"{resource}/{name}", "-n", scene.namespace, "--replicas=0")
-            _until(scene, resource, name, lambda item: item["spec"]["replicas"] > 0, "scaled again")
+    with scene.fault(f"{resource}/{name} scaled to 0", group=GROUP, blames=name, silence=QUIET):
+        scene.cluster.kubectl("scale", f"{resource}/{name}", "-n", scene.namespace, "--replicas=0")
+        _until(scene, resource, name, lambda item: item["spec"]["replicas"] > 0, "scaled again")
 
 
 @pytest.mark.parametrize("row", DELETED, ids=_ids(DELETED))
 def test_what_was_deleted_is_made_again(scene: Scene, row: Row) -> None:
     resource, name = row
     is_workload = resource in ("daemonsets", "deployments", "statefulsets")
-    for _ in range(scene.times):
-        found = scene.cluster.get(resource, name, scene.namespace)
-        uid = found["metadata"]["uid"]
-        # A DaemonSet that is for no node here, as on one that is a gateway, has no pods to name.
-        blames = name if is_workload and found["status"].get("desiredNumberScheduled") != 0 else ""
-        with scene.fault(f"{resource}/{name} deleted", group=GROUP, blames=blames, silence=_silence(name)):
-            _delete(scene, resource, name, uid)
+    found = scene.cluster.get(resource, name, scene.namespace)
+    uid = found["metadata"]["uid"]
+    # A DaemonSet that is for no node here, as on one that is a gateway, has no pods to name.
+    blames = name if is_workload and found["status"].get("desiredNumberScheduled") != 0 else ""
+    with scene.fault(f"{resource}/{name} deleted", group=GROUP, blames=blames, silence=_silence(name)):
+        _delete(scene, resource, name, uid)
 
 
 def _delete(scene: Scene, resource: str, name: str, uid: str) -> None:
@@ -201,24 +199,22 @@ def _delete(scene: Scene, resource: str, name: str, uid: str) -> None:
 @pytest.mark.parametrize("row", FINALIZED, ids=_ids(FINALIZED))
 def test_a_finalizer_that_was_taken_away_is_set_again(scene: Scene, row: Row) -> None:
     resource, name = row
-    for _ in range(scene.times):
-        before = sorted(scene.cluster.get(resource, name, scene.namespace)["metadata"]["finalizers"])
-        with scene.fault(f"{resource}/{name}: finalizers removed", group=GROUP, silence=QUIET):
-            scene.cluster.patch(resource, name, scene.namespace, FINALIZERS)
-            _until(
-                scene, resource, name,
-                lambda item, before=before: sorted(item["metadata"].get("finalizers", [])) == before, "with finalizers",
-            )  # fmt: skip
+    before = sorted(scene.cluster.get(resource, name, scene.namespace)["metadata"]["finalizers"])
+    with scene.fault(f"{resource}/{name}: finalizers removed", group=GROUP, silence=QUIET):
+        scene.cluster.patch(resource, name, scene.namespace, FINALIZERS)
+        _until(
+            scene, resource, name,
+            lambda item: sorted(item["metadata"].get("finalizers", [])) == before, "with finalizers",
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PASSWORDS)
 def test_a_generated_secret_may_be_lost(scene: Scene, name: str) -> None:
     """Made anew, and everybody who uses it learns the new one."""
-    for _ in range(scene.times):
-        before = scene.cluster.get("secrets", name, scene.namespace)
-        with scene.fault(f"Secret {name} deleted", group=GROUP, silence=QUIET):
-            _delete(scene, "secrets", name, before["metadata"]["uid"])
-        assert scene.cluster.get("secrets", name, scene.namespace)["data"] != before["data"]
+    before = scene.cluster.get("secrets", name, scene.namespace)
+    with scene.fault(f"Secret {name} deleted", group=GROUP, silence=QUIET):
+        _delete(scene, "secrets", name, before["metadata"]["uid"])
+    assert scene.cluster.get("secrets", name, scene.namespace)["data"] != before["data"]
 
 
 def test_no_generated_secret_is_left_out(scene: Scene) -> None:

@@ -16,6 +16,8 @@ from scene import Scene
 
 from openstack_operator.kit import ini
 
+pytestmark = pytest.mark.usefixtures("again")
+
 GROUP = "infrastructure"
 PODS = ("mariadb-0", "rabbitmq-0", "memcached-0", "ovn-nb-0", "ovn-sb-0")
 MINUTE = 60
@@ -35,29 +37,26 @@ def _word(prefix: str) -> str:
 
 @pytest.mark.parametrize("prefix", [pytest.param(PODS[0], marks=pytest.mark.chosen), *PODS[1:], "ovn-northd"])
 def test_a_pod_may_be_deleted_at_once(scene: Scene, prefix: str) -> None:
-    for _ in range(scene.times):
-        name = _pod(scene, prefix)
-        with scene.fault(f"pod of {prefix} deleted", group=GROUP, blames=_word(prefix), silence=0.2):
-            scene.cluster.kubectl("delete", "pod", name, "-n", scene.namespace, "--grace-period=0", "--force")
+    name = _pod(scene, prefix)
+    with scene.fault(f"pod of {prefix} deleted", group=GROUP, blames=_word(prefix), silence=0.2):
+        scene.cluster.kubectl("delete", "pod", name, "-n", scene.namespace, "--grace-period=0", "--force")
 
 
 @pytest.mark.parametrize("prefix", [*PODS, "ovn-northd"])
 def test_a_process_may_be_killed(scene: Scene, prefix: str) -> None:
-    for _ in range(scene.times):
-        name = _pod(scene, prefix)
-        with scene.fault(f"{prefix} killed with -9", group=GROUP, blames=_word(prefix), silence=0.2):
-            machinery.kill_pod(scene.cluster, scene.namespace, name)
+    name = _pod(scene, prefix)
+    with scene.fault(f"{prefix} killed with -9", group=GROUP, blames=_word(prefix), silence=0.2):
+        machinery.kill_pod(scene.cluster, scene.namespace, name)
 
 
 @pytest.mark.parametrize("prefix", ["mariadb-0", "rabbitmq-0"])
 def test_a_process_may_hang(scene: Scene, prefix: str) -> None:
     """It takes connections, and does not answer: named before its liveness probe ends it, which is what mends it."""
-    for _ in range(scene.times):
-        pod = scene.cluster.get("pods", prefix, scene.namespace)
-        with scene.fault(f"{prefix} hangs", group=GROUP, blames=_word(prefix), silence=0.2, seconds=600) as fault:
-            with machinery.stopped(machinery.main_process(pod)):
-                fault.until_blamed(180)
-                _until_restarted(scene, prefix)
+    pod = scene.cluster.get("pods", prefix, scene.namespace)
+    with scene.fault(f"{prefix} hangs", group=GROUP, blames=_word(prefix), silence=0.2, seconds=600) as fault:
+        with machinery.stopped(machinery.main_process(pod)):
+            fault.until_blamed(180)
+            _until_restarted(scene, prefix)
 
 
 def _until_restarted(scene: Scene, name: str) -> None:
@@ -71,61 +70,57 @@ def _until_restarted(scene: Scene, name: str) -> None:
 
 
 def test_all_databases_and_buses_may_be_killed_together(scene: Scene) -> None:
-    for _ in range(scene.times):
-        with scene.fault("MariaDB, RabbitMQ, Memcached and OVN's databases killed together", group=GROUP,
-                         blames="|".join(map(_word, PODS)), silence=0.2):  # fmt: skip
-            for name in PODS:
-                machinery.kill_pod(scene.cluster, scene.namespace, name)
+    with scene.fault("MariaDB, RabbitMQ, Memcached and OVN's databases killed together", group=GROUP,
+                     blames="|".join(map(_word, PODS)), silence=0.2):  # fmt: skip
+        for name in PODS:
+            machinery.kill_pod(scene.cluster, scene.namespace, name)
 
 
 def test_the_message_bus_may_lose_everything_that_it_knows(scene: Scene) -> None:
     """The virtual host is deleted with its queues, users' rights and messages in it. Those who lose it say so, and get
     it back."""
-    for _ in range(scene.times):
-        host = scene.cloud.secret("nova-mq")["vhost"]
-        name = "a virtual host of RabbitMQ deleted"
-        with scene.fault(name, group=GROUP, blames="no connection to port 5672", silence=0.2):
-            scene.cloud.rabbitmqctl("delete_vhost", host)
-            until(
-                lambda host=host: host in scene.cloud.rabbitmqctl("list_vhosts"),
-                f"virtual host {host} is there again", 120, pause=2,
-            )  # fmt: skip
+    host = scene.cloud.secret("nova-mq")["vhost"]
+    name = "a virtual host of RabbitMQ deleted"
+    with scene.fault(name, group=GROUP, blames="no connection to port 5672", silence=0.2):
+        scene.cloud.rabbitmqctl("delete_vhost", host)
+        until(
+            lambda: host in scene.cloud.rabbitmqctl("list_vhosts"),
+            f"virtual host {host} is there again", 120, pause=2,
+        )  # fmt: skip
 
 
 def test_memcached_may_be_away_for_a_minute(scene: Scene) -> None:
     """Every API goes on answering: tokens are checked at Keystone instead."""
-    for _ in range(scene.times):
-        with scene.fault("Memcached away", group=GROUP, blames="memcached", silence=0.2) as fault:
-            with _unschedulable(scene):
-                scene.cluster.kubectl("delete", "pod", "memcached-0", "-n", scene.namespace, "--wait=false")
-                fault.until_blamed()
-                time.sleep(MINUTE)
-            fault.mend()
-        assert scene.apis.failed(fault.began + 5, fault.mended or 0) == {}
+    with scene.fault("Memcached away", group=GROUP, blames="memcached", silence=0.2) as fault:
+        with _unschedulable(scene):
+            scene.cluster.kubectl("delete", "pod", "memcached-0", "-n", scene.namespace, "--wait=false")
+            fault.until_blamed()
+            time.sleep(MINUTE)
+        fault.mend()
+    assert scene.apis.failed(fault.began + 5, fault.mended or 0) == {}
 
 
 def test_the_catalogue_is_right_after_memcached_has_hung(scene: Scene) -> None:
     """Who had no answer does without for a while, and makes things meanwhile that the cache hears nothing of."""
-    for _ in range(scene.times):
-        memcached = machinery.main_process(scene.cluster.get("pods", "memcached-0", scene.namespace))
-        service = ""
-        try:
-            with scene.fault("Memcached hangs while an endpoint is made", group=GROUP, silence=0.2) as fault:
-                assert CALLED not in _catalogue(scene)
-                with machinery.stopped(memcached):
-                    service = scene.cloud.openstack(
-                        "service", "create", "--name", CALLED, CALLED, "-f", "value", "-c", "id"
-                    ).strip()
-                    scene.cloud.openstack("endpoint", "create", service, "public", "http://127.0.0.1:1")
-                    assert CALLED in _catalogue(scene)
-                fault.mend()
-            end = time.monotonic() + 2.5 * ini.CACHE_SECONDS
-            while time.monotonic() < end:
-                assert CALLED in _catalogue(scene), "an entry from before it hung is used again"
-                time.sleep(5)
-        finally:
-            if service:
-                scene.cloud.openstack("service", "delete", service)
+    memcached = machinery.main_process(scene.cluster.get("pods", "memcached-0", scene.namespace))
+    service = ""
+    try:
+        with scene.fault("Memcached hangs while an endpoint is made", group=GROUP, silence=0.2) as fault:
+            assert CALLED not in _catalogue(scene)
+            with machinery.stopped(memcached):
+                service = scene.cloud.openstack(
+                    "service", "create", "--name", CALLED, CALLED, "-f", "value", "-c", "id"
+                ).strip()
+                scene.cloud.openstack("endpoint", "create", service, "public", "http://127.0.0.1:1")
+                assert CALLED in _catalogue(scene)
+            fault.mend()
+        end = time.monotonic() + 2.5 * ini.CACHE_SECONDS
+        while time.monotonic() < end:
+            assert CALLED in _catalogue(scene), "an entry from before it hung is used again"
+            time.sleep(5)
+    finally:
+        if service:
+            scene.cloud.openstack("service", "delete", service)
 
 
 CALLED = "made-meanwhile"
@@ -149,14 +144,13 @@ def _unschedulable(scene: Scene) -> Iterator[None]:
 
 def test_all_connections_of_the_database_may_be_taken(scene: Scene) -> None:
     """Somebody opens as many as there are, and each that becomes free."""
-    for _ in range(scene.times):
-        name, blames = "connections of MariaDB exhausted", "mariadb.*connections of the database are taken"
-        with scene.fault(name, group=GROUP, blames=blames, silence=0.2) as fault:
-            with _all_connections(scene):
-                fault.begin()
-                fault.until_blamed()
-                time.sleep(MINUTE / 2)
-            fault.mend()
+    name, blames = "connections of MariaDB exhausted", "mariadb.*connections of the database are taken"
+    with scene.fault(name, group=GROUP, blames=blames, silence=0.2) as fault:
+        with _all_connections(scene):
+            fault.begin()
+            fault.until_blamed()
+            time.sleep(MINUTE / 2)
+        fault.mend()
 
 
 @contextlib.contextmanager

@@ -18,6 +18,8 @@ from clouds import CONTROL_PLANE
 from clusters import OPERATOR_NAMESPACE, Object, writes
 from small_scene import CLOUD, SmallScene
 
+pytestmark = pytest.mark.usefixtures("again")
+
 GROUP = "hands"
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:openstack-operator"
@@ -83,7 +85,6 @@ MOMENTS: dict[str, Callable[[SmallScene, ExitStack], None]] = {
 }
 
 
-@pytest.mark.usefixtures("again")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_namespace_may_be_deleted_at_any_moment_and_made_again(fresh: SmallScene, moment: str) -> None:
     """With all that is in it, by nothing but the deletion of the namespace."""
@@ -96,7 +97,6 @@ def test_a_namespace_may_be_deleted_at_any_moment_and_made_again(fresh: SmallSce
         fresh.make()
 
 
-@pytest.mark.usefixtures("again")
 @pytest.mark.parametrize("moment", list(MOMENTS)[2:])
 def test_a_control_plane_may_be_deleted_at_any_moment_and_made_again(fresh: SmallScene, moment: str) -> None:
     cluster, namespace = fresh.cluster, fresh.namespace
@@ -112,7 +112,6 @@ def test_a_control_plane_may_be_deleted_at_any_moment_and_made_again(fresh: Smal
         fresh.make()
 
 
-@pytest.mark.usefixtures("again")
 def test_mariadb_may_be_killed_while_a_job_fills_it(fresh: SmallScene) -> None:
     with fresh.rollout("mariadb-0 killed with -9 while a Job fills it", group=GROUP) as fault:
         MOMENTS["while a Job fills its database"](fresh, ExitStack())
@@ -124,18 +123,17 @@ def test_a_new_schema_restarts_nothing_and_writes_nothing(small: SmallScene) -> 
     """The definitions of all kinds with another description and one more field, under objects that exist."""
     cluster = small.cluster
     originals = [yaml.safe_load(path.read_text()) for path in sorted(CRDS.glob("*.yaml"))]
-    for _ in range(small.times):
-        pods, restarts = _all_pods(small), operators.restarts(cluster)
-        with small.fault("definitions of all kinds upgraded under a cloud", group=GROUP):
-            since = cluster.audit_position()
-            try:
-                cluster.apply(*(_upgraded(one) for one in originals))
-                _until_quiet(small)
-            finally:
-                cluster.apply(*originals)
+    pods, restarts = _all_pods(small), operators.restarts(cluster)
+    with small.fault("definitions of all kinds upgraded under a cloud", group=GROUP):
+        since = cluster.audit_position()
+        try:
+            cluster.apply(*(_upgraded(one) for one in originals))
             _until_quiet(small)
-            assert writes(cluster.audited(since), OPERATOR_USER) == []
-        assert (_all_pods(small), operators.restarts(cluster)) == (pods, restarts)
+        finally:
+            cluster.apply(*originals)
+        _until_quiet(small)
+        assert writes(cluster.audited(since), OPERATOR_USER) == []
+    assert (_all_pods(small), operators.restarts(cluster)) == (pods, restarts)
 
 
 def _upgraded(definition: Object) -> Object:

@@ -19,6 +19,8 @@ from scene import Scene
 
 from openstack_operator.embedded import addresses, cgroups, node
 
+pytestmark = pytest.mark.usefixtures("again")
+
 GROUP = "node"
 SWITCH = "ovn-openvswitch"
 # DaemonSet, and how many seconds the VM may be silent: a switch without its own process forwards nothing.
@@ -54,40 +56,37 @@ def _delete_pods(scene: Scene, *daemonsets: str) -> None:
 
 @pytest.mark.parametrize("daemon", ["containerd", "kubelet", "kube-proxy"])
 def test_a_daemon_of_the_node_may_be_killed_and_started_again(scene: Scene, daemon: str) -> None:
-    for _ in range(scene.times):
-        with scene.fault(f"{daemon} killed with -9 and started again", group=GROUP, silence=0.2):
-            machinery.kill_daemons(daemon)
-            machinery.start_again()
+    with scene.fault(f"{daemon} killed with -9 and started again", group=GROUP, silence=0.2):
+        machinery.kill_daemons(daemon)
+        machinery.start_again()
 
 
 def test_the_pods_of_an_agent_may_be_deleted(scene: Scene) -> None:
     """Each agent by itself."""
     for name in _agents(scene):
-        for _ in range(scene.times):
-            with scene.fault(f"pod of {name} deleted", group=GROUP, blames=name, silence=AGENTS[name]):
-                _delete_pods(scene, name)
+        with scene.fault(f"pod of {name} deleted", group=GROUP, blames=name, silence=AGENTS[name]):
+            _delete_pods(scene, name)
 
 
 @pytest.mark.chosen
 def test_a_switch_needs_no_controller_to_forward_again(scene: Scene) -> None:
     """What it ended with it knows from its start: its flows, and the groups and meters that they may name."""
-    for _ in range(scene.times):
-        with scene.fault(
-            f"pod of {SWITCH} deleted while ovn-controller hangs", group=GROUP, blames=SWITCH, silence=AGENTS[SWITCH]
-        ) as fault:
-            with _controllers_hang(scene):
-                (old,) = scene.cluster.items("pods", scene.namespace, _selector(scene, SWITCH))
-                _in_switch(scene, old, GROUP_AND_METERS)
-                before = _in_switch(scene, old, KNOWN)
-                for added in ("group_id=4711", "meter=4711", "meter=4712", "cookie=0x4711"):
-                    assert any(added in line for line in before), before
-                fault.begin()
-                _delete_pods(scene, SWITCH)
-                is_new = functools.partial(_ready_instead_of, scene, old)
-                new = until(is_new, "the switch has another pod that is ready", seconds=60)
-                assert _in_switch(scene, new, KNOWN) == before
-                assert scene.echoes.answers_now()
-            fault.mend()
+    with scene.fault(
+        f"pod of {SWITCH} deleted while ovn-controller hangs", group=GROUP, blames=SWITCH, silence=AGENTS[SWITCH]
+    ) as fault:
+        with _controllers_hang(scene):
+            (old,) = scene.cluster.items("pods", scene.namespace, _selector(scene, SWITCH))
+            _in_switch(scene, old, GROUP_AND_METERS)
+            before = _in_switch(scene, old, KNOWN)
+            for added in ("group_id=4711", "meter=4711", "meter=4712", "cookie=0x4711"):
+                assert any(added in line for line in before), before
+            fault.begin()
+            _delete_pods(scene, SWITCH)
+            is_new = functools.partial(_ready_instead_of, scene, old)
+            new = until(is_new, "the switch has another pod that is ready", seconds=60)
+            assert _in_switch(scene, new, KNOWN) == before
+            assert scene.echoes.answers_now()
+        fault.mend()
 
 
 # As load balancers and limits have them, in a table that nothing goes to.
@@ -137,17 +136,16 @@ def _controllers_hang(scene: Scene) -> Iterator[None]:
 @pytest.mark.chosen
 def test_a_compute_that_hangs_takes_no_api_with_it(scene: Scene) -> None:
     """However many want something of it: each keeps a thread of Nova's API waiting."""
-    for _ in range(scene.times):
-        (pod,) = scene.cluster.items("pods", scene.namespace, _selector(scene, "nova-cell1-compute"))
-        with scene.fault("nova-compute hangs, and many ask it", group=GROUP, silence=0.2) as fault:
-            with concurrent.futures.ThreadPoolExecutor(ASKING) as users:
-                with machinery.stopped(machinery.main_process(pod)):
-                    asked = [users.submit(_console, scene) for _ in range(ASKING)]
-                    time.sleep(HANGS_SECONDS)
-                    assert not any(one.done() for one in asked), "nova-compute answered"
-                fault.mend()
-                assert all(one.result() is not None for one in asked)
-        assert scene.apis.failed(fault.began, fault.mended or 0) == {}
+    (pod,) = scene.cluster.items("pods", scene.namespace, _selector(scene, "nova-cell1-compute"))
+    with scene.fault("nova-compute hangs, and many ask it", group=GROUP, silence=0.2) as fault:
+        with concurrent.futures.ThreadPoolExecutor(ASKING) as users:
+            with machinery.stopped(machinery.main_process(pod)):
+                asked = [users.submit(_console, scene) for _ in range(ASKING)]
+                time.sleep(HANGS_SECONDS)
+                assert not any(one.done() for one in asked), "nova-compute answered"
+            fault.mend()
+            assert all(one.result() is not None for one in asked)
+    assert scene.apis.failed(fault.began, fault.mended or 0) == {}
 
 
 def _console(scene: Scene) -> dict[str, str]:
@@ -158,20 +156,18 @@ def _console(scene: Scene) -> dict[str, str]:
 
 @pytest.mark.chosen
 def test_the_pods_of_all_agents_may_be_deleted_at_once(scene: Scene) -> None:
-    for _ in range(scene.times):
-        with scene.fault("pods of all agents deleted at once", group=GROUP, blames="|".join(AGENTS), silence=3.0):
-            _delete_pods(scene, *_agents(scene))
+    with scene.fault("pods of all agents deleted at once", group=GROUP, blames="|".join(AGENTS), silence=3.0):
+        _delete_pods(scene, *_agents(scene))
 
 
 def test_the_whole_node_may_stop_without_warning(scene: Scene) -> None:
     """Every process of the cluster, of its pods and every guest is killed; `./up` brings it all back."""
-    for _ in range(scene.times):
-        with scene.fault("whole node killed, and ./up", group=GROUP, keeps_guest=False, seconds=UP_SECONDS) as fault:
-            found = machinery.embedded_node()
-            machinery.kill_daemons(*found.daemons.names())
-            cgroups.kill(addresses.GUEST_CGROUP)
-            cgroups.kill(addresses.POD_CGROUP)
-            node.kill_shims(found.where.containerd_socket)
-            done = session.up()
-            assert done.returncode == 0, done.stdout[-3000:]
-            assert fault.scene.guest_process(), "the VM was not started again"
+    with scene.fault("whole node killed, and ./up", group=GROUP, keeps_guest=False, seconds=UP_SECONDS) as fault:
+        found = machinery.embedded_node()
+        machinery.kill_daemons(*found.daemons.names())
+        cgroups.kill(addresses.GUEST_CGROUP)
+        cgroups.kill(addresses.POD_CGROUP)
+        node.kill_shims(found.where.containerd_socket)
+        done = session.up()
+        assert done.returncode == 0, done.stdout[-3000:]
+        assert fault.scene.guest_process(), "the VM was not started again"

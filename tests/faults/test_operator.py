@@ -22,6 +22,8 @@ from clusters import Object, condition, is_ready
 from scene import Scene
 from small_scene import SmallScene
 
+pytestmark = pytest.mark.usefixtures("again")
+
 GROUP = "operator"
 ENABLED = ("keystone", "placement")
 NOT_SEEN = "(Deployment|Pod) openstack-operator-system/openstack-operator"
@@ -68,24 +70,21 @@ def test_an_operator_killed_at_every_step_ends_the_same(undisturbed: boundaries.
     assert end.differences(undisturbed) == []
 
 
-def test_another_replica_takes_over_from_a_dead_leader(small: SmallScene) -> None:
+def test_another_replica_takes_over_from_a_dead_leader(small: SmallScene, again: int) -> None:
     """Within the time of the Lease, and with what was changed meanwhile."""
     cluster = small.cluster
-    for number in range(small.times):
-        with operators.scaled(cluster, 2):
-            leader = operators.holder(cluster)
-            pod = cluster.get("pods", leader, operators.OPERATOR_NAMESPACE)
-            lease = cluster.get(*operators.LEASE)["spec"]["leaseDurationSeconds"]
-            seconds = 3600 + 60 * (number + 1)
-            with small.fault("leader of two operators killed", group=GROUP) as fault:
-                machinery.kill(machinery.main_process(pod))
-                cluster.kubectl(
-                    "delete", "pod", leader, "-n", operators.OPERATOR_NAMESPACE, "--grace-period=0", "--force"
-                )
-                small.cloud.set(keystone={"token": {"expirationSeconds": seconds}})
-                _until_next_leader(small, leader, 2 * lease)
-                fault.mend()
-                _until_configured(small, f"expiration = {seconds}")
+    with operators.scaled(cluster, 2):
+        leader = operators.holder(cluster)
+        pod = cluster.get("pods", leader, operators.OPERATOR_NAMESPACE)
+        lease = cluster.get(*operators.LEASE)["spec"]["leaseDurationSeconds"]
+        seconds = 3600 + 60 * (again + 1)
+        with small.fault("leader of two operators killed", group=GROUP) as fault:
+            machinery.kill(machinery.main_process(pod))
+            cluster.kubectl("delete", "pod", leader, "-n", operators.OPERATOR_NAMESPACE, "--grace-period=0", "--force")
+            small.cloud.set(keystone={"token": {"expirationSeconds": seconds}})
+            _until_next_leader(small, leader, 2 * lease)
+            fault.mend()
+            _until_configured(small, f"expiration = {seconds}")
 
 
 def _until_next_leader(small: SmallScene, leader: str, seconds: float) -> None:
@@ -101,26 +100,25 @@ def _until_configured(small: SmallScene, line: str, seconds: float = 60) -> None
     )
 
 
-def test_what_is_asked_for_while_the_operator_is_away_is_done_when_it_is_back(small: SmallScene) -> None:
+def test_what_is_asked_for_while_the_operator_is_away_is_done_when_it_is_back(small: SmallScene, again: int) -> None:
     """New objects, changes and deletions: nobody is refused for the webhook's sake."""
     cluster, namespace = small.cluster, small.namespace
-    for number in range(small.times):
-        cluster.apply(_memcached(namespace, "goes"))
-        cluster.until_ready("memcacheds", "goes", namespace)
-        seconds = 3600 + 7 * (number + 1)
-        with small.fault("operator away, webhook with it", group=GROUP, blames=NOT_SEEN) as fault:
-            with operators.scaled(cluster, 0):
-                small.cloud.set(keystone={"token": {"expirationSeconds": seconds}})
-                cluster.apply(_memcached(namespace, "comes"))
-                cluster.delete("memcacheds", "goes", namespace)
-                fault.until_blamed()
-                time.sleep(AWAY_SECONDS)
-                assert small.api.failed(fault.began, time.monotonic()) == []
-            fault.mend()
-            _until_configured(small, f"expiration = {seconds}")
-            cluster.until_ready("memcacheds", "comes", namespace)
-            cluster.until_gone("memcacheds", "goes", namespace)
-        cluster.delete("memcacheds", "comes", namespace, wait=True)
+    cluster.apply(_memcached(namespace, "goes"))
+    cluster.until_ready("memcacheds", "goes", namespace)
+    seconds = 3600 + 7 * (again + 1)
+    with small.fault("operator away, webhook with it", group=GROUP, blames=NOT_SEEN) as fault:
+        with operators.scaled(cluster, 0):
+            small.cloud.set(keystone={"token": {"expirationSeconds": seconds}})
+            cluster.apply(_memcached(namespace, "comes"))
+            cluster.delete("memcacheds", "goes", namespace)
+            fault.until_blamed()
+            time.sleep(AWAY_SECONDS)
+            assert small.api.failed(fault.began, time.monotonic()) == []
+        fault.mend()
+        _until_configured(small, f"expiration = {seconds}")
+        cluster.until_ready("memcacheds", "comes", namespace)
+        cluster.until_gone("memcacheds", "goes", namespace)
+    cluster.delete("memcacheds", "comes", namespace, wait=True)
 
 
 def _memcached(namespace: str, name: str) -> Object:
@@ -131,33 +129,30 @@ def _memcached(namespace: str, name: str) -> Object:
 @pytest.mark.parametrize("daemons", [("kube-apiserver",), ("etcd",), ("kube-apiserver", "etcd")], ids=" and ".join)
 def test_the_api_server_and_its_store_may_be_killed(scene: Scene, daemons: tuple[str, ...]) -> None:
     """The cloud needs neither to serve."""
-    for _ in range(scene.times):
-        name = f"{' and '.join(daemons)} killed with -9, and started again"
-        with scene.fault(name, group=GROUP, blames="API|apiserver|connect|etcd|request|server", silence=0.2) as fault:
-            machinery.kill_daemons(*daemons)
-            try:
-                fault.until_blamed()
-                time.sleep(AWAY_SECONDS)
-                failed = scene.apis.failed(fault.began, time.monotonic())
-            finally:
-                machinery.start_again()
-            fault.mend()
-            assert failed == {}
+    name = f"{' and '.join(daemons)} killed with -9, and started again"
+    with scene.fault(name, group=GROUP, blames="API|apiserver|connect|etcd|request|server", silence=0.2) as fault:
+        machinery.kill_daemons(*daemons)
+        try:
+            fault.until_blamed()
+            time.sleep(AWAY_SECONDS)
+            failed = scene.apis.failed(fault.began, time.monotonic())
+        finally:
+            machinery.start_again()
+        fault.mend()
+        assert failed == {}
 
 
-def test_all_watches_may_be_cut(small: SmallScene) -> None:
+def test_all_watches_may_be_cut(small: SmallScene, again: int) -> None:
     """What changes right after that is seen all the same, and nobody starts again."""
-    for number in range(small.times):
-        restarts = operators.restarts(small.cluster)
-        seconds = 3600 + 11 * (number + 1)
-        with small.fault("connections of the operator to the API server reset", group=GROUP):
-            assert operators.cut_connections(small.cluster) > 5
-            small.cloud.set(keystone={"token": {"expirationSeconds": seconds}})
-            _until_configured(small, f"expiration = {seconds}")
-        assert operators.restarts(small.cluster) == restarts
+    restarts = operators.restarts(small.cluster)
+    seconds = 3600 + 11 * (again + 1)
+    with small.fault("connections of the operator to the API server reset", group=GROUP):
+        assert operators.cut_connections(small.cluster) > 5
+        small.cloud.set(keystone={"token": {"expirationSeconds": seconds}})
+        _until_configured(small, f"expiration = {seconds}")
+    assert operators.restarts(small.cluster) == restarts
 
 
-@pytest.mark.usefixtures("again")
 def test_a_rollout_through_an_api_server_that_refuses_a_fifth_of_all_requests(fresh: SmallScene) -> None:
     """429 with Retry-After, 500 and 503: the rollout ends, nobody starts again, and nobody asks without end."""
     cluster, counts = fresh.cluster, []
@@ -185,34 +180,31 @@ def number_of(scene: SmallScene) -> int:
     return zlib.crc32(scene.namespace.encode())
 
 
-def test_an_operator_that_hangs_is_ended_by_its_probe(small: SmallScene) -> None:
+def test_an_operator_that_hangs_is_ended_by_its_probe(small: SmallScene, again: int) -> None:
     """Stopped in the middle of its work: its Lease expires, its probe ends it, and it goes on where it was."""
-    for number in range(small.times):
-        seconds = 3600 + 13 * (number + 1)
-        pid = machinery.main_process(operators.the_pod(small.cluster))
-        with small.fault("operator hangs", group=GROUP, blames=NOT_SEEN) as fault:
-            with machinery.stopped(pid):
-                small.cloud.set(keystone={"token": {"expirationSeconds": seconds}})
-                fault.until_blamed()
-                _until_configured(small, f"expiration = {seconds}", 240)
-        assert is_ready(small.cluster.get(CONTROL_PLANE, small_scene.CLOUD, small.namespace))
+    seconds = 3600 + 13 * (again + 1)
+    pid = machinery.main_process(operators.the_pod(small.cluster))
+    with small.fault("operator hangs", group=GROUP, blames=NOT_SEEN) as fault:
+        with machinery.stopped(pid):
+            small.cloud.set(keystone={"token": {"expirationSeconds": seconds}})
+            fault.until_blamed()
+            _until_configured(small, f"expiration = {seconds}", 240)
+    assert is_ready(small.cluster.get(CONTROL_PLANE, small_scene.CLOUD, small.namespace))
 
 
 @pytest.mark.parametrize("seconds", [300, -300], ids=["ahead", "behind"])
 def test_the_clock_of_the_operator_may_be_wrong(fresh: SmallScene, tmp_path: Path, seconds: int) -> None:
     """By five minutes: its Lease, its tokens and its times to wait hold, and a rollout takes no longer."""
     cluster, where = fresh.cluster, "ahead" if seconds > 0 else "behind"
-    for _ in range(fresh.times):
-        with clocks.moved(cluster, tmp_path, seconds):
-            restarts = operators.restarts(cluster)
-            with fresh.rollout(f"clock of the operator 5 minutes {where} during a rollout", group=GROUP):
-                fresh.make()
-                fresh.cloud.until_ready()
-            ready = condition(fresh.cloud.object, "Ready")["lastTransitionTime"]
-            off = datetime.datetime.fromisoformat(ready) - datetime.datetime.now(datetime.UTC)
-            assert abs(off.total_seconds() - seconds) < 100, "its clock was not wrong"
-            assert operators.restarts(cluster) == restarts
-            holder = operators.holder(cluster)
-        # The next one has the right clock, and takes the Lease at once, since it is given back.
-        assert operators.holder(cluster) != holder
-        cluster.delete(CONTROL_PLANE, small_scene.CLOUD, fresh.namespace, wait=True)
+    with clocks.moved(cluster, tmp_path, seconds):
+        restarts = operators.restarts(cluster)
+        with fresh.rollout(f"clock of the operator 5 minutes {where} during a rollout", group=GROUP):
+            fresh.make()
+            fresh.cloud.until_ready()
+        ready = condition(fresh.cloud.object, "Ready")["lastTransitionTime"]
+        off = datetime.datetime.fromisoformat(ready) - datetime.datetime.now(datetime.UTC)
+        assert abs(off.total_seconds() - seconds) < 100, "its clock was not wrong"
+        assert operators.restarts(cluster) == restarts
+        holder = operators.holder(cluster)
+    # The next one has the right clock, and takes the Lease at once, since it is given back.
+    assert operators.holder(cluster) != holder
