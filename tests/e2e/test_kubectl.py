@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
+import requests
 from clouds import CONTROL_PLANE, Cloud
 from clusters import Cluster, Object, writes
 
@@ -135,3 +137,23 @@ def test_a_scale_subresource_where_there_are_replicas(cloud: Cloud) -> None:
 
 def test_short_names_work(cluster: Cluster) -> None:
     assert cluster.kubectl("get", "oscp", "-A", "-o", "name").startswith(CONTROL_PLANE.removesuffix("s"))
+
+
+def test_what_the_node_was_told_is_what_it_does(cluster: Cluster) -> None:
+    """Each value that kubelet and kube-proxy are given is in force: to some, a zero means their own default."""
+    kubelet = cluster.kubectl("get", "--raw", "/api/v1/nodes/node1/proxy/configz")
+    proxy = requests.get("http://127.0.0.1:10249/configz", timeout=10).text
+    for program, said in (("kubelet", kubelet), ("kube-proxy", proxy)):
+        (in_force,) = json.loads(said).values()
+        written = json.loads((cluster.state / f"{program}.json").read_text())
+        assert list(_not_in_force(written, in_force)) == [], program
+
+
+def _not_in_force(written: Object, in_force: Object, path: str = "") -> Iterator[str]:
+    for name, value in written.items():
+        found = in_force.get(name)
+        if isinstance(value, dict):
+            yield from _not_in_force(value, found or {}, f"{path}{name}.")
+        # Neither tells of itself what it is, nor of lists that are empty.
+        elif name not in ("apiVersion", "kind") and value not in ([], found):
+            yield f"{path}{name}: {value!r} was written, {found!r} holds"

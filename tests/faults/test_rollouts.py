@@ -32,6 +32,8 @@ LONGEST_WAIT_SECONDS = 15 if IS_SMALL else 60
 READY_SECONDS = 420
 GONE_SECONDS = 240
 SETTLE_SECONDS = 150
+# A kubelet removes what is left of pods that are gone once a minute.
+STEADY_SECONDS = 75
 
 Fault = Callable[[Cloud, random.Random], str]
 """Breaks something, and says what."""
@@ -182,9 +184,13 @@ def _settled(cloud: Cloud, wanted: dict[str, int]) -> dict[str, int]:
     """What is counted when nothing is on its way any more, Jobs that follow later included: as wanted, or what stays
     so."""
     cloud.until_all_is_told(READY_SECONDS)
-    end = time.monotonic() + (SETTLE_SECONDS if wanted else 20)
-    while (found := _counted(cloud)) != wanted and time.monotonic() < end:
+    found, since = _counted(cloud), time.monotonic()
+    end = since + SETTLE_SECONDS
+    while found != wanted and time.monotonic() < (end if wanted else min(end, since + STEADY_SECONDS)):
         time.sleep(2)
+        now = _counted(cloud)
+        if now != found:
+            found, since = now, time.monotonic()
     return found
 
 

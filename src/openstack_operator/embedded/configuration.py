@@ -163,7 +163,9 @@ def kube_proxy(pki: Path) -> str:
             "clientConnection": {"kubeconfig": f"{pki}/kube-proxy.kubeconfig"},
             # Zero: leave the machine's own connection tracking as it is.
             "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
-            "nftables": {"minSyncPeriod": "0s"},
+            # With zero it is a second. Until the rules follow, connections go to a pod that has ended, and one that is
+            # made when its address is gone waits for as long as its maker does.
+            "nftables": {"minSyncPeriod": "100ms"},
             # Ports of nodes answer on the cluster's own bridge, not on the machine's interfaces.
             "nodePortAddresses": [addresses.NODE_RANGE],
         },

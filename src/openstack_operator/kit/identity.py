@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import aiohttp
 
-from openstack_operator.kit import credentials, kinds, names, requests, verified
+from openstack_operator.kit import credentials, kinds, names, requests, sessions, verified
 from openstack_operator.kit.types import SecretKeyRef
 from openstack_operator.runtime import conditions, drift, errors
 from openstack_operator.runtime import kinds as built_in
@@ -25,6 +25,7 @@ PROJECT = "service"
 DOMAIN_ID = "default"
 ROLES = ("admin", "service")
 """Roles of every service user on the service project."""
+TIMEOUT_SECONDS = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,9 +133,7 @@ class Client:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Client:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._tls or True), timeout=aiohttp.ClientTimeout(total=30)
-        )
+        self._session = sessions.to_service(TIMEOUT_SECONDS, tls=self._tls)
         return self
 
     async def __aexit__(

@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 
+from openstack_operator.kit import sessions
 from openstack_operator.runtime import errors
 
 DOMAIN = {"id": "default"}
@@ -41,8 +42,7 @@ async def missing_hosts(
     Three requests when nothing is. Without the URL of Placement its inventories are not looked at. Raises
     ``errors.Unavailable``, never with a password in it.
     """
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
+    async with sessions.to_service(TIMEOUT_SECONDS) as session:
         token = await _token(session, auth_url, user, password)
         url = f"{compute_url}/os-hypervisors/detail"
         answer, _ = await _call(session, "GET", url, token=token, headers=HYPERVISORS_VERSION)
@@ -92,8 +92,7 @@ async def are_present(
     auth_url: str, user: str, password: str, compute_url: str, servers: Iterable[str], hosts: Iterable[str]
 ) -> bool:
     """Whether all of these servers (by uuid) exist, and all of these hosts are up."""
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
+    async with sessions.to_service(TIMEOUT_SECONDS) as session:
         token = await _token(session, auth_url, user, password)
         for uuid in servers:
             # As a list, because a server that is gone is an empty one and no error.
@@ -117,8 +116,7 @@ async def remove_hosts(
     refuses where a server is on the host or a migration of one is not over. A host without a service is none.
     """
     kept = {}
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
+    async with sessions.to_service(TIMEOUT_SECONDS) as session:
         token = await _token(session, auth_url, user, password)
         for host in hosts:
             if why := await _remove_host(session, token, compute_url, host):

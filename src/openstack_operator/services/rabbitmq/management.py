@@ -10,7 +10,10 @@ from typing import Any
 import aiohttp
 import yarl
 
+from openstack_operator.kit import sessions
 from openstack_operator.runtime import errors
+
+TIMEOUT_SECONDS = 30
 
 
 def _quoted(name: str) -> str:
@@ -27,7 +30,7 @@ class Management:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Management:
-        self._session = aiohttp.ClientSession(headers=self._headers, timeout=aiohttp.ClientTimeout(total=30))
+        self._session = sessions.to_service(TIMEOUT_SECONDS, headers=self._headers)
         return self
 
     async def __aexit__(
