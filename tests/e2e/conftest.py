@@ -48,9 +48,13 @@ ORDER = (
 )
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    session.mark(item)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """End-to-end tests are marked, and run after all others in an order of their own."""
+    """End-to-end tests run after all others, in an order of their own."""
 
     def rank(item: pytest.Item) -> int:
         if item.path.parent == FAULTS:
@@ -59,12 +63,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             return -1
         return ORDER.index(item.path.stem.removeprefix("test_"))
 
-    for item in items:
-        if rank(item) >= 0:
-            item.add_marker(pytest.mark.e2e)
-            # The client libraries warn about each other; what our own code warns about is an error elsewhere.
-            for category in ("DeprecationWarning", "PendingDeprecationWarning", "ResourceWarning", "FutureWarning"):
-                item.add_marker(pytest.mark.filterwarnings(f"ignore::{category}"))
     items.sort(key=rank)
 
 

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import clouds
+import pytest
 from clusters import Cluster
 from machine import Snapshot, Start
 
@@ -18,6 +19,14 @@ from openstack_operator.embedded import paths
 ROOT = Path(__file__).parents[2]
 AS_IS = "OPENSTACK_OPERATOR_E2E_AS_IS"
 UP_SECONDS = 1800
+
+
+def mark(item: pytest.Item) -> None:
+    """Says that a test is an end-to-end test. While it is collected: `-m` has chosen by the marks when all are."""
+    item.add_marker(pytest.mark.e2e)
+    # The client libraries warn about each other; what our own code warns about is an error elsewhere.
+    for category in ("DeprecationWarning", "PendingDeprecationWarning", "ResourceWarning", "FutureWarning"):
+        item.add_marker(pytest.mark.filterwarnings(f"ignore::{category}"))
 
 
 def takes_it_as_it_is() -> bool:

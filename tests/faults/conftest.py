@@ -46,16 +46,17 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         STAGE.close()
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    session.mark(item)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the faults as end-to-end tests, and leaves out those that were not asked for."""
+    """Leaves out the faults that were not asked for."""
     left, out = [], []
     for item in items:
         if item.path.parent != HERE:
             left.append(item)
             continue
-        item.add_marker(pytest.mark.e2e)
-        for category in ("DeprecationWarning", "PendingDeprecationWarning", "ResourceWarning", "FutureWarning"):
-            item.add_marker(pytest.mark.filterwarnings(f"ignore::{category}"))
         is_wanted = scenes.repeats_all() or item.get_closest_marker("chosen") is not None
         (left if is_wanted else out).append(item)
     if out:
