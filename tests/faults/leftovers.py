@@ -14,6 +14,7 @@ from clusters import Cluster
 from openstack_operator.embedded import addresses, cgroups
 
 KINDS = "namespaces,persistentvolumes"
+STATUSES = "initContainerStatuses", "containerStatuses"
 NAMESPACED = "pods,persistentvolumeclaims,services,configmaps,secrets,jobs"
 
 
@@ -31,12 +32,19 @@ def counted(cluster: Cluster) -> dict[str, int]:
         "guests' control groups": sum(1 for _ in (cgroups.trees()[0] / addresses.GUEST_CGROUP).rglob("cgroup.procs")),
         "guests": sum(_program(entry).startswith("qemu-system") for entry in Path("/proc").glob("[0-9]*")),
         "images": len(_ctr("images", "list", "-q")),
-        "containers": len(_ctr("containers", "list", "-q")),
-        "snapshots": len(_ctr("snapshots", "list")),
+        "containers": len(_ctr("containers", "list", "-q")) - (ended := _ended(cluster)),
+        "snapshots": len(_ctr("snapshots", "list")) - ended,
     }
     for kind in (*KINDS.split(","), *NAMESPACED.split(",")):
         found[kind] = len(cluster.items(kind))
     return found
+
+
+def _ended(cluster: Cluster) -> int:
+    """Containers that were started again in their pod: a kubelet keeps the one before, for its log. How many there are
+    is another number each time."""
+    statuses = (one["status"].get(key, []) for one in cluster.items("pods") for key in STATUSES)
+    return sum(bool(one["lastState"]) for found in statuses for one in found)
 
 
 def memory(cluster: Cluster) -> tuple[int, int]:
