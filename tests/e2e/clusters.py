@@ -53,6 +53,12 @@ def _is_current(item: Object, found: Object) -> bool:
     return bool(found.get("observedGeneration") == item["metadata"]["generation"])
 
 
+def container_statuses(pod: Object) -> list[Object]:
+    """Of all its containers, those that come first included."""
+    status = pod["status"]
+    return [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
+
+
 def is_available(item: Object | None) -> bool:
     """A workload that runs what its spec says."""
     if item is None or item.get("status", {}).get("observedGeneration", 0) < item["metadata"]["generation"]:
@@ -216,7 +222,7 @@ class Cluster:
                     lines.append(f"{where}: {one['type']}={one['status']} {one['reason']}: {one['message'][:400]}")
         for pod in self.items("pods", namespace):
             name = pod["metadata"]["name"]
-            for status in pod["status"].get("initContainerStatuses", []) + pod["status"].get("containerStatuses", []):
+            for status in container_statuses(pod):
                 ended = status["state"].get("terminated", {})
                 if status["ready"] or ended.get("exitCode") == 0:
                     continue

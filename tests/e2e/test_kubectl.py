@@ -13,6 +13,7 @@ from clouds import CONTROL_PLANE, Cloud
 from clusters import Cluster, Object, writes
 
 from openstack_operator import controlplane
+from openstack_operator.embedded import addresses
 from openstack_operator.runtime.controller import Controller
 
 OPERATOR_USER = "system:serviceaccount:openstack-operator-system:openstack-operator"
@@ -141,12 +142,15 @@ def test_short_names_work(cluster: Cluster) -> None:
 
 def test_what_the_node_was_told_is_what_it_does(cluster: Cluster) -> None:
     """Each value that kubelet and kube-proxy are given is in force: to some, a zero means their own default."""
-    kubelet = cluster.kubectl("get", "--raw", "/api/v1/nodes/node1/proxy/configz")
-    proxy = requests.get("http://127.0.0.1:10249/configz", timeout=10).text
-    for program, said in (("kubelet", kubelet), ("kube-proxy", proxy)):
-        (in_force,) = json.loads(said).values()
-        written = json.loads((cluster.state / f"{program}.json").read_text())
-        assert list(_not_in_force(written, in_force)) == [], program
+    written = {name: json.loads((cluster.state / f"{name}.json").read_text()) for name in ("kubelet", "kube-proxy")}
+    proxy = f"http://{written['kube-proxy']['metricsBindAddress']}/configz"
+    said = {
+        "kubelet": cluster.kubectl("get", "--raw", f"/api/v1/nodes/{addresses.NODE_NAME}/proxy/configz"),
+        "kube-proxy": requests.get(proxy, timeout=10).text,
+    }
+    for program, text in said.items():
+        (in_force,) = json.loads(text).values()
+        assert list(_not_in_force(written[program], in_force)) == [], program
 
 
 def _not_in_force(written: Object, in_force: Object, path: str = "") -> Iterator[str]:

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import machinery
 import operators
-from clusters import Cluster
+from clusters import Cluster, Object, container_statuses
 
 from openstack_operator.embedded import addresses, cgroups
 
 KINDS = "namespaces,persistentvolumes"
-STATUSES = "initContainerStatuses", "containerStatuses"
 NAMESPACED = "pods,persistentvolumeclaims,services,configmaps,secrets,jobs"
 
 
@@ -22,6 +21,8 @@ def counted(cluster: Cluster) -> dict[str, int]:
     """By what it is."""
     where = machinery.embedded_node().where
     links = _lines("ip", "-o", "link")
+    objects = {kind: cluster.items(kind) for kind in (*KINDS.split(","), *NAMESPACED.split(","))}
+    ended = _ended(objects["pods"])
     found = {
         "network name spaces": len(_lines("ip", "netns")),
         "veths": sum("veth" in line.split()[1] for line in links),
@@ -32,19 +33,16 @@ def counted(cluster: Cluster) -> dict[str, int]:
         "guests' control groups": sum(1 for _ in (cgroups.trees()[0] / addresses.GUEST_CGROUP).rglob("cgroup.procs")),
         "guests": sum(_program(entry).startswith("qemu-system") for entry in Path("/proc").glob("[0-9]*")),
         "images": len(_ctr("images", "list", "-q")),
-        "containers": len(_ctr("containers", "list", "-q")) - (ended := _ended(cluster)),
+        "containers": len(_ctr("containers", "list", "-q")) - ended,
         "snapshots": len(_ctr("snapshots", "list")) - ended,
     }
-    for kind in (*KINDS.split(","), *NAMESPACED.split(",")):
-        found[kind] = len(cluster.items(kind))
-    return found
+    return found | {kind: len(items) for kind, items in objects.items()}
 
 
-def _ended(cluster: Cluster) -> int:
+def _ended(pods: list[Object]) -> int:
     """Containers that were started again in their pod: a kubelet keeps the one before, for its log. How many there are
     is another number each time."""
-    statuses = (one["status"].get(key, []) for one in cluster.items("pods") for key in STATUSES)
-    return sum(bool(one["lastState"]) for found in statuses for one in found)
+    return sum(bool(one["lastState"]) for pod in pods for one in container_statuses(pod))
 
 
 def memory(cluster: Cluster) -> tuple[int, int]:
