@@ -379,11 +379,18 @@ async def test_the_verdicts_of_novas_upgrade_check_are_told_and_ready_does_not_w
             {"name": "Policy", "verdict": "Warning", "details": "is JSON"},
         ]
 
-        # Not again while nothing changes, and again when what it reads does.
-        jobs = await world.names(kinds.JOB)
+        # Not again while nothing changes, also where somebody removes pods that have ended; and again when what it
+        # reads does.
+        jobs = {job["metadata"]["uid"] for job in await world.all(kinds.JOB)}
+        for pod in await world.all(kinds.POD):
+            if kubelet.component(pod) == "nova/upgrade-check":
+                await world.delete(kinds.POD, pod["metadata"]["name"])
         await world.patch(ours.NOVA, "nova", {"metadata": {"annotations": {"touched": "yes"}}})
         await running.settle()
-        assert await world.names(kinds.JOB) == jobs
+        assert {job["metadata"]["uid"] for job in await world.all(kinds.JOB)} == jobs
+        item = await world.get(ours.NOVA, "nova")
+        assert condition(item, "UpgradeCheckPassed") == ("False", "Failure", told)
+        assert len(item["status"]["upgradeChecks"]) == 3
         world.node.statuses["nova/upgrade-check"] = said(json.dumps(VERDICTS[:1]))
         text = "[service_user]\nauth_type = password\n[DEFAULT]\nstate_path = /elsewhere\n"
         await world.patch(ours.NOVA, "nova", {"spec": {"customServiceConfig": text}})

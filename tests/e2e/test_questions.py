@@ -17,7 +17,7 @@ from clouds import CONTROL_PLANE, Cloud
 from clusters import condition
 
 from openstack_operator.cli import explain, graph, live, origins, plan, status, trace
-from openstack_operator.kit import releases, rereading
+from openstack_operator.kit import first_process, releases, rereading
 from openstack_operator.kit.service import Service
 from openstack_operator.services import SERVICES
 
@@ -149,10 +149,11 @@ def test_an_option_goes_from_the_control_plane_to_the_running_nova_compute_as_pl
     assert found["agrees"] is True
 
 
-def first_process(cloud: Cloud, pod: str) -> str:
-    """Start of the process, in ticks since the node's."""
-    stat = cloud.cluster.kubectl("exec", "-n", cloud.namespace, pod, "-c", "nova-compute", "--", "cat", "/proc/1/stat")
-    return stat.rpartition(")")[2].split()[19]
+def main_process(cloud: Cloud, pod: str) -> str:
+    """Which it is, and when it started, in ticks since the node did."""
+    script = f'set -eu\n{first_process.SHELL}\necho "$first $since"'
+    command = ("exec", "-n", cloud.namespace, pod, "-c", "nova-compute", "--", "sh", "-c", script)
+    return cloud.cluster.kubectl(*command).strip()
 
 
 @pytest.mark.usefixtures("compute_text")
@@ -168,7 +169,7 @@ def test_a_mutable_option_is_taken_by_the_running_nova_compute_as_planned(cloud:
     many = f"{len(computes)} pod{'s' if len(computes) > 1 else ''}"
     assert said == {"nova-cell1-compute": f"applied without a restart in {many}: [DEFAULT] debug"}
 
-    pods, starts = cloud.pods(), {pod: first_process(cloud, pod) for pod in computes}
+    pods, starts = cloud.pods(), {pod: main_process(cloud, pod) for pod in computes}
     cloud.set(**change)
 
     def is_read(item: Any) -> bool:
@@ -179,7 +180,7 @@ def test_a_mutable_option_is_taken_by_the_running_nova_compute_as_planned(cloud:
     )
     settled(cloud)
     assert cloud.pods() == pods
-    assert {pod: first_process(cloud, pod) for pod in computes} == starts
+    assert {pod: main_process(cloud, pod) for pod in computes} == starts
     for pod in computes:
         log = cloud.cluster.kubectl("logs", "-n", cloud.namespace, pod, "-c", "nova-compute")
         assert "Option DEFAULT.debug changed from [None] to [true]" in log

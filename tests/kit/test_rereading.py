@@ -16,7 +16,16 @@ from typing import Any
 import pytest
 
 from openstack_operator.cli import trace
-from openstack_operator.kit import catalogues, config, effective, ini, releases, rereading, workloads
+from openstack_operator.kit import (
+    catalogues,
+    config,
+    effective,
+    first_process,
+    ini,
+    releases,
+    rereading,
+    workloads,
+)
 from openstack_operator.kit.types import DEFAULT_RELEASE
 from openstack_operator.runtime import client, errors, kinds
 from openstack_operator.runtime.kinds import Resource
@@ -182,8 +191,18 @@ while True:
 """
 
 
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def _child(process: subprocess.Popen[str]) -> int:
+    (pid,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return int(pid)
+
+
 class Daemon:
-    """The first process of a PID namespace, as in a container."""
+    """The first process of a container, in a pod whose PID namespace another one holds."""
 
     def __init__(self, directory: Path, kind: str) -> None:
         self.directory, self.file = directory, directory / "nova.conf"
@@ -191,22 +210,30 @@ class Daemon:
         self.file.chmod(0o640)
         time.sleep(0.1)  # as long as a container takes to start after the one that wrote the file, at least
         command = [sys.executable, "-c", DAEMON, f"--config-file={self.file}", kind]
-        self._unshare = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--kill-child", "--mount-proc", *command],
+        alone = ["setpriv", "--pdeathsig", "KILL"]
+        self._pod = subprocess.Popen(
+            [*alone, "unshare", "--pid", "--kill-child", "--mount-proc", "sh", "-c", "echo made; exec sleep infinity"],
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
+        assert _line(self._pod) == "made"
+        enter = ["nsenter", f"--target={_child(self._pod)}", "--pid", "--mount"]
+        self._container = subprocess.Popen(
+            [*alone, *enter, "unshare", "--mount", *command], stdout=subprocess.PIPE, text=True
+        )
         assert self.said() == "one"
-        children = Path(f"/proc/{self._unshare.pid}/task/{self._unshare.pid}/children").read_text().split()
-        (self.pid,) = map(int, children)
+        self.pid = _child(self._container)
 
     def said(self) -> str:
-        assert self._unshare.stdout is not None
-        return self._unshare.stdout.readline().strip()
+        return _line(self._container)
 
     def inside(self, script: str, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        enter = ["nsenter", f"--target={self.pid}", "--pid", "--mount"]
-        command = [*enter, sys.executable, "-I", "-S", "-c", script, str(self.directory), *arguments]
+        command = [*self.enter, sys.executable, "-I", "-S", "-c", script, str(self.directory), *arguments]
         return subprocess.run(command, check=False, input=stdin, capture_output=True, timeout=60)
+
+    @property
+    def enter(self) -> list[str]:
+        """What `kubectl exec` does."""
+        return ["nsenter", f"--target={self.pid}", "--pid", "--mount"]
 
     def bring(self, text: str, digest: str, seconds: int = 15) -> tuple[int, str]:
         stdin = json.dumps({"nova.conf": text}).encode()
@@ -216,7 +243,9 @@ class Daemon:
 
     def end(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
-        self._unshare.communicate()
+        self._container.communicate()
+        os.kill(_child(self._pod), signal.SIGKILL)
+        self._pod.communicate()
 
 
 @pytest.fixture
@@ -226,6 +255,29 @@ def daemon(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Daemon]:
     made = Daemon(tmp_path, request.param)
     yield made
     made.end()
+
+
+@pytest.mark.parametrize("daemon", ["rereads"], indirect=True)
+@pytest.mark.parametrize(
+    "program",
+    [
+        (sys.executable, "-c", f"import os\n{first_process.PYTHON}\nprint(first_process())"),
+        ("sh", "-c", f'set -eu\n{first_process.SHELL}\necho "${{first#/proc/}}"'),
+        ("bash", "-c", f'set -eu\n{first_process.SHELL}\necho "${{first#/proc/}}"'),
+    ],
+    ids=["python", "sh", "bash"],
+)
+def test_the_first_process_of_a_container_is_found(daemon: Daemon, program: tuple[str, ...]) -> None:
+    """Beside the one that holds the namespace, and others that were started in the container."""
+    other = subprocess.Popen([*daemon.enter, "sh", "-c", "echo runs; exec sleep infinity"], stdout=-1, text=True)
+    assert _line(other) == "runs"
+    found = subprocess.run([*daemon.enter, *program], check=True, capture_output=True, text=True).stdout.strip()
+    lines = Path(f"/proc/{daemon.pid}/status").read_text().splitlines()
+    numbers = next(line.split()[1:] for line in lines if line.startswith("NSpid:"))
+    assert found == numbers[-1]
+    assert numbers[-1] != "1"
+    os.kill(_child(other), signal.SIGKILL)
+    other.communicate()
 
 
 @pytest.mark.parametrize("daemon", ["rereads"], indirect=True)
@@ -271,7 +323,7 @@ def test_trace_knows_what_was_read_again_and_what_was_not(daemon: Daemon) -> Non
     def late() -> bool:
         done = daemon.inside(trace.SCRIPT, "nova.conf")
         found = trace.msgspec.json.decode(done.stdout, type=trace.Inside)
-        (process,) = [one for one in found.processes if one.pid == 1]
+        (process,) = found.processes
         (file,) = [one for one in found.files if one.path.endswith("nova.conf")]
         return file.written > max(process.start, found.reread) + trace.CLOCK_SECONDS
 

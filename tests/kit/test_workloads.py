@@ -53,6 +53,14 @@ def test_a_pod_is_as_restricted_as_the_pod_security_standard_asks() -> None:
         assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
 
 
+def test_what_is_told_to_finish_while_it_starts_hears_that() -> None:
+    """A first process of a PID namespace would not: nothing of a pod is one, be the others the pod's or the node's."""
+    assert workloads.template(pod())["spec"]["shareProcessNamespace"] is True
+    spec = workloads.template(pod(host_pid=True))["spec"]
+    assert spec["hostPID"] is True
+    assert "shareProcessNamespace" not in spec, "Kubernetes refuses both"
+
+
 def test_a_main_container_sees_the_merged_configuration_and_scripts_only() -> None:
     (container,) = workloads.template(pod())["spec"]["containers"]
     assert container["volumeMounts"] == [

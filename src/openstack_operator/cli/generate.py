@@ -293,6 +293,8 @@ def deployment(version: str) -> Manifest:
             "runAsGroup": 65532,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
+        # As in `kit/workloads.py`: it ends too when it is told to while it starts.
+        "shareProcessNamespace": True,
         "terminationGracePeriodSeconds": 30,
         "containers": [container],
         "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],

@@ -20,7 +20,7 @@ import msgspec
 from openstack_operator.cli import explain, live, origins, status
 from openstack_operator.cli.explain import Named
 from openstack_operator.cli.live import Configured, Part
-from openstack_operator.kit import catalogues, config, labels, levels, rereading
+from openstack_operator.kit import catalogues, config, first_process, labels, levels, rereading
 from openstack_operator.runtime import client, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
@@ -33,6 +33,8 @@ CLOCK_SECONDS = 2.0
 
 SCRIPT = """\
 import json, os, sys
+
+FIRST_PROCESS
 
 folder, *names = sys.argv[1:]
 
@@ -60,6 +62,8 @@ booted = next(int(line.split()[1]) for line in read("/proc/stat").decode().split
 processes, files_of = [], {}
 for pid in sorted(int(one) for one in os.listdir("/proc") if one.isdigit()):
     try:
+        if not os.path.samefile(f"/proc/{pid}/ns/mnt", MOUNTS):
+            continue  # of another container of the pod
         words = read("/proc", str(pid), "cmdline").decode(errors="replace").rstrip("\\0").split("\\0")
         lines = read("/proc", str(pid), "environ").decode(errors="replace").split("\\0")
         fields = read("/proc", str(pid), "stat").decode().rpartition(")")[2].split()
@@ -88,12 +92,12 @@ files = [
 reread, record = 0, os.path.join(folder, RECORD)
 if os.path.exists(record):
     found = json.loads(read(record))
-    fields = read("/proc/1/stat").decode().rpartition(")")[2].split()
+    fields = read("/proc", str(first_process()), "stat").decode().rpartition(")")[2].split()
     # Of a process that has ended meanwhile it says nothing.
     if found["of"][0] == int(fields[19]):
         reread = found["time"]
 json.dump({"files": files, "processes": processes, "reread": reread}, sys.stdout)
-""".replace("RECORD", repr(rereading.RECORD))
+""".replace("RECORD", repr(rereading.RECORD)).replace("FIRST_PROCESS\n", first_process.PYTHON)
 """Runs in a container: its processes that read configuration files, and these files. Paste files are among them, and
 are no configuration: they are told apart by what they set."""
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from openstack_operator.kit import labels, names, pods, workloads
+from openstack_operator.kit import labels, names, pods, verified, workloads
+from openstack_operator.kit.kinds import DOMAIN
 from openstack_operator.runtime import drift, errors, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope
 
 RETRIES = 3
+SAID = f"{DOMAIN}/said"
+"""Annotation of a Job: what its pod said at its end."""
 
 
 def job(pod: workloads.Pod, name: str) -> Object:
@@ -37,12 +40,7 @@ def children(scope: Scope[Any]) -> list[Object]:
 def counted(found: Iterable[Object], running: Iterable[Object]) -> list[Object]:
     """Jobs with the success that their pods tell. Kubernetes counts the pods of a Job a second later, and in a
     rollout one Job is waited for after the other."""
-    ended = {
-        owner["uid"]
-        for pod in running
-        if pod.get("status", {}).get("phase") == "Succeeded"
-        for owner in pod["metadata"].get("ownerReferences", [])
-    }
+    ended = {uid for pod in running if pod.get("status", {}).get("phase") == "Succeeded" for uid in _owners(pod)}
     return [
         {**one, "status": {**one.get("status", {}), "succeeded": 1}} if one["metadata"]["uid"] in ended else one
         for one in found
@@ -77,12 +75,26 @@ async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str, *, inputs: wo
     raise errors.Waiting("JobRunning", message, on=kinds.JOB.kind)
 
 
-def said(scope: Scope[Any], pod: workloads.Pod) -> str:
-    """The termination message of the Job's pod that succeeded; empty when it is gone."""
+async def said(scope: Scope[Any], name: str) -> str:
+    """What the Job that succeeded said: the termination message of its pod. It is written to the Job when it is read,
+    since anybody may remove pods that have ended; empty where one was removed before."""
+    job = scope.get(kinds.JOB, name)
+    if job is None:
+        return ""
+    if known := job["metadata"].get("annotations", {}).get(SAID):
+        return str(known)
     for item in scope.items(kinds.POD):
-        if labels.matches(item["metadata"].get("labels", {}), workloads.selector(pod)):
-            for container in item.get("status", {}).get("containerStatuses", []):
-                ended = container.get("state", {}).get("terminated") or {}
-                if ended.get("exitCode") == 0 and ended.get("message"):
-                    return str(ended["message"]).strip()
+        if job["metadata"]["uid"] not in _owners(item):
+            continue
+        for container in item.get("status", {}).get("containerStatuses", []):
+            ended = container.get("state", {}).get("terminated") or {}
+            if ended.get("exitCode") == 0 and (message := str(ended.get("message", "")).strip()):
+                if not verified.is_assumed(scope):
+                    patch = {"metadata": {"annotations": {SAID: message}}}
+                    await scope.client.merge(kinds.JOB, name, scope.namespace, patch)
+                return message
     return ""
+
+
+def _owners(pod: Object) -> set[str]:
+    return {owner["uid"] for owner in pod["metadata"].get("ownerReferences", [])}

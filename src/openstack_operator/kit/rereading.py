@@ -22,7 +22,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import config, labels, pods, verified
+from openstack_operator.kit import config, first_process, labels, pods, verified
 from openstack_operator.runtime import drift, errors, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope
@@ -66,8 +66,10 @@ def read(path):
         return ""
 
 
+{first_process.PYTHON}
+
 def started():
-    return int(read("/proc/1/stat").rpartition(")")[2].split()[19])
+    return int(read(f"/proc/{{first}}/stat").rpartition(")")[2].split()[19])
 
 
 def write(path, text):
@@ -84,6 +86,7 @@ def end(word):
     sys.exit()
 
 
+first = first_process()
 start = started()
 stale = [path for path, text in content.items() if read(path) != text]
 if not stale:
@@ -93,12 +96,12 @@ if not stale:
     # The clock of files, and that of processes, tick up to ten milliseconds apart.
     if all(os.stat(path).st_mtime + 0.05 < since for path in content):
         end("current")
-mask = next(line.split()[1] for line in read("/proc/1/status").splitlines() if line.startswith("SigCgt:"))
+mask = next(line.split()[1] for line in read(f"/proc/{{first}}/status").splitlines() if line.startswith("SigCgt:"))
 if not int(mask, 16) >> (signal.SIGHUP - 1) & 1:
     sys.exit("the process does not take SIGHUP now")
 for path in stale:
     write(path, content[path])
-words = read("/proc/1/cmdline")
+words = read(f"/proc/{{first}}/cmdline")
 opened = [path for path in content if path in words]
 if not opened:
     sys.exit("the process names none of its configuration files")
@@ -107,7 +110,7 @@ events = libc.inotify_init1(os.O_CLOEXEC)
 waiting = {{libc.inotify_add_watch(events, path.encode(), CLOSE_NOWRITE): path for path in opened}}
 if events < 0 or min(waiting) < 0:
     sys.exit("inotify: " + os.strerror(ctypes.get_errno()))
-os.kill(1, signal.SIGHUP)
+os.kill(first, signal.SIGHUP)
 limit = time.monotonic() + seconds
 while waiting:
     if not select.select([events], [], [], max(0, limit - time.monotonic()))[0]:

@@ -144,6 +144,10 @@ def template(pod: Pod) -> dict[str, Any]:
         spec |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     if pod.host_pid:
         spec["hostPID"] = True
+    else:
+        # No signal reaches the first process of a PID namespace before it has a handler for it: what is told to finish
+        # while it starts would go on until its time is over, and the pod that takes its place waits for that.
+        spec["shareProcessNamespace"] = True
     settings = pod.settings
     if settings.node_selector:
         spec["nodeSelector"] = dict(settings.node_selector)

@@ -52,7 +52,7 @@ async def observe(scope: Scope[NovaSpec]) -> Outcome | None:
     await jobs.ensure(scope, pod, resources.UPGRADE_CHECK)
     if verified.is_assumed(scope):
         return None
-    if not (said := jobs.said(scope, pod)):
+    if not (said := await jobs.said(scope, name)):
         await scope.delete(built_in.JOB, name)
         raise errors.Waiting("JobRunning", f"Job {scope.namespace}/{name} runs again: its pod is gone")
     found = json.loads(said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import config, ini
+from openstack_operator.kit import config, first_process, ini
 from openstack_operator.services.nova import rows
 from openstack_operator.services.nova.compute.types import NovaComputeSpec
 
@@ -159,12 +159,13 @@ esac
 echo "$virt: $why" | tee /dev/termination-log
 """
 
-READY = """\
+READY = f"""\
 #!/bin/sh
 # Whether nova-compute takes requests, by the connections to RabbitMQ of the container's own first process (the node's
 # network is everybody's). While it starts they are two, one to send and one for replies. It listens on further ones
 # when it is registered, with its resources in Placement.
-mine=" $(ls -l /proc/1/fd 2> /dev/null | sed -n 's/.*socket:.\\([0-9]*\\).$/\\1/p' | tr '\\n' ' ') "
+{first_process.SHELL}\
+mine=" $(ls -l "$first/fd" 2> /dev/null | sed -n 's/.*socket:.\\([0-9]*\\).$/\\1/p' | tr '\\n' ' ') "
 count=0
 while read -r _ _ _ _ _ _ _ _ _ socket _; do
   case $mine in *" $socket "*) count=$((count + 1)) ;; esac
