@@ -161,3 +161,23 @@ def _not_in_force(written: Object, in_force: Object, path: str = "") -> Iterator
         # Neither tells of itself what it is, nor of lists that are empty.
         elif name not in ("apiVersion", "kind") and value not in ([], found):
             yield f"{path}{name}: {value!r} was written, {found!r} holds"
+
+
+@pytest.mark.parametrize(
+    ("resource", "is_allowed"), [("persistentvolumeclaims", True), ("persistentvolumes", True), ("secrets", False)]
+)
+def test_a_node_may_read_a_claim_before_it_is_known_to_be_its_own(
+    cluster: Cluster, resource: str, is_allowed: bool
+) -> None:
+    """A kubelet that hears of a pod sooner than the Node authorizer does starts it ten seconds later otherwise."""
+    asked = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:node:{addresses.NODE_NAME}",
+            "groups": ["system:nodes", "system:authenticated"],
+            "resourceAttributes": {"namespace": "default", "verb": "get", "resource": resource, "name": "of-nobody"},
+        },
+    }
+    answer = json.loads(cluster.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(asked)))
+    assert answer["status"]["allowed"] is is_allowed

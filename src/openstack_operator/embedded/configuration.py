@@ -174,7 +174,7 @@ def kube_proxy(pki: Path) -> str:
 
 
 def manifests() -> str:
-    """Cluster DNS, the policy agent and the default StorageClass, for `kubectl apply`."""
+    """Cluster DNS, the policy agent, the default StorageClass and what nodes may read, for `kubectl apply`."""
     parts = [path.read_text() for path in sorted(MANIFESTS.glob("*.yaml"))]
     return Template("\n---\n".join(parts)).substitute(
         domain=addresses.CLUSTER_DOMAIN, dns_address=addresses.DNS_ADDRESS

@@ -191,7 +191,7 @@ class Node:
         self.kubectl("label", "--overwrite", "node", addresses.NODE_NAME, *(f"{k}={v}" for k, v in LABELS.items()))
 
     def addons(self) -> None:
-        """Cluster DNS, the policy agent and the default StorageClass; waits until they serve."""
+        """Cluster DNS, the policy agent and what else is in `manifests/`; waits until they serve."""
         manifests = configuration.manifests()
         for one in yaml.safe_load_all(manifests):
             if one["kind"] == "StorageClass":
