@@ -6,7 +6,7 @@ keep servers in memory (`driver: Fake`), since one node has one libvirt. Restart
 scheduler, super-conductor) happen once for each change, so the time is a + b x cells. Printed are also the requests and
 the CPU seconds of the operator. Brings up what is missing with `./up --no-vm`.
 
-    python bench/cells.py --cells 1,3,9
+    python bench/cells.py --cells 1,3,6
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def table(rounds: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cells", default="1,3,9", help="numbers of cells, comma-separated")
+    parser.add_argument("--cells", default="1,3,6", help="numbers of cells, comma-separated")
     report.add_options(parser)
     arguments = parser.parse_args()
     rounds = asyncio.run(Bench().run([int(text) for text in arguments.cells.split(",")]))

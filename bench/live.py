@@ -63,15 +63,16 @@ class LiveCloud:
     ) -> Object:
         """Watches one object until it is as wanted; gives it."""
         async with asyncio.timeout(LIMIT_SECONDS):
-            item: Object = await api.get(resource, name, self.target.namespace)
-            if is_met(item):
-                return item
-            version = item["metadata"]["resourceVersion"]
-            async for event in api.watch(resource, self.target.namespace, {}, version):
-                item = event["object"]
-                if event["type"] != "BOOKMARK" and item["metadata"]["name"] == name and is_met(item):
+            # The API server ends each watch after some minutes.
+            while True:
+                item: Object = await api.get(resource, name, self.target.namespace)
+                if is_met(item):
                     return item
-        raise AssertionError("a watch ends with an error only")
+                version = item["metadata"]["resourceVersion"]
+                async for event in api.watch(resource, self.target.namespace, {}, version):
+                    item = event["object"]
+                    if event["type"] != "BOOKMARK" and item["metadata"]["name"] == name and is_met(item):
+                        return item
 
     async def until_ready(self, api: client.Client) -> None:
         """The control plane is Ready for its newest spec."""
