@@ -13,15 +13,16 @@ from clusters import Cluster, Object, container_statuses
 
 from openstack_operator.embedded import addresses, cgroups
 
-KINDS = "namespaces,persistentvolumes"
-NAMESPACED = "pods,persistentvolumeclaims,services,configmaps,secrets,jobs"
+KINDS = (
+    "namespaces", "persistentvolumes", "pods", "persistentvolumeclaims", "services", "configmaps", "secrets", "jobs",
+)  # fmt: skip
 
 
 def counted(cluster: Cluster) -> dict[str, int]:
     """By what it is."""
     where = machinery.embedded_node().where
     links = _lines("ip", "-o", "link")
-    objects = {kind: cluster.items(kind) for kind in (*KINDS.split(","), *NAMESPACED.split(","))}
+    objects = {kind: cluster.items(kind) for kind in KINDS}
     ended = _ended(objects["pods"])
     found = {
         "network name spaces": len(_lines("ip", "netns")),

@@ -14,7 +14,10 @@ def job(uid: str, **status: Any) -> dict[str, Any]:
 
 
 def pod(phase: str, *owners: str) -> dict[str, Any]:
-    return {"metadata": {"ownerReferences": [{"uid": uid} for uid in owners]}, "status": {"phase": phase}}
+    return {
+        "metadata": {"ownerReferences": [{"uid": uid, "controller": True} for uid in owners]},
+        "status": {"phase": phase},
+    }
 
 
 @pytest.mark.parametrize(

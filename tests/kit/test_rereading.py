@@ -261,7 +261,7 @@ def daemon(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Daemon]:
 @pytest.mark.parametrize(
     "program",
     [
-        (sys.executable, "-c", f"import os\n{first_process.PYTHON}\nprint(first_process())"),
+        (sys.executable, "-c", f"{first_process.PYTHON}\nprint(first_process()[1])"),
         ("sh", "-c", f'set -eu\n{first_process.SHELL}\necho "${{first#/proc/}}"'),
         ("bash", "-c", f'set -eu\n{first_process.SHELL}\necho "${{first#/proc/}}"'),
     ],
@@ -269,7 +269,9 @@ def daemon(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Daemon]:
 )
 def test_the_first_process_of_a_container_is_found(daemon: Daemon, program: tuple[str, ...]) -> None:
     """Beside the one that holds the namespace, and others that were started in the container."""
-    other = subprocess.Popen([*daemon.enter, "sh", "-c", "echo runs; exec sleep infinity"], stdout=-1, text=True)
+    other = subprocess.Popen(
+        [*daemon.enter, "sh", "-c", "echo runs; exec sleep infinity"], stdout=subprocess.PIPE, text=True
+    )
     assert _line(other) == "runs"
     found = subprocess.run([*daemon.enter, *program], check=True, capture_output=True, text=True).stdout.strip()
     lines = Path(f"/proc/{daemon.pid}/status").read_text().splitlines()

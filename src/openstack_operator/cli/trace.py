@@ -31,10 +31,11 @@ AGREED, DISAGREED = 0, 3
 # Start times are whole ticks since the machine's boot, of which the kernel tells the second only.
 CLOCK_SECONDS = 2.0
 
-SCRIPT = """\
-import json, os, sys
+SCRIPT = (
+    first_process.PYTHON
+    + """
 
-FIRST_PROCESS
+import json, sys
 
 folder, *names = sys.argv[1:]
 
@@ -62,7 +63,7 @@ booted = next(int(line.split()[1]) for line in read("/proc/stat").decode().split
 processes, files_of = [], {}
 for pid in sorted(int(one) for one in os.listdir("/proc") if one.isdigit()):
     try:
-        if not os.path.samefile(f"/proc/{pid}/ns/mnt", MOUNTS):
+        if not is_of_this_container(pid):
             continue  # of another container of the pod
         words = read("/proc", str(pid), "cmdline").decode(errors="replace").rstrip("\\0").split("\\0")
         lines = read("/proc", str(pid), "environ").decode(errors="replace").split("\\0")
@@ -92,12 +93,12 @@ files = [
 reread, record = 0, os.path.join(folder, RECORD)
 if os.path.exists(record):
     found = json.loads(read(record))
-    fields = read("/proc", str(first_process()), "stat").decode().rpartition(")")[2].split()
     # Of a process that has ended meanwhile it says nothing.
-    if found["of"][0] == int(fields[19]):
+    if found["of"][0] == first_process()[0]:
         reread = found["time"]
 json.dump({"files": files, "processes": processes, "reread": reread}, sys.stdout)
-""".replace("RECORD", repr(rereading.RECORD)).replace("FIRST_PROCESS\n", first_process.PYTHON)
+""".replace("RECORD", repr(rereading.RECORD))
+)
 """Runs in a container: its processes that read configuration files, and these files. Paste files are among them, and
 are no configuration: they are told apart by what they set."""
 

@@ -10,22 +10,27 @@ Both texts are pasted into scripts that run in containers, where nothing of ours
 from __future__ import annotations
 
 PYTHON = """\
+import os
+
+
+def is_of_this_container(pid):
+    return os.path.samefile(f"/proc/{pid}/ns/mnt", "/proc/self/ns/mnt")
+
+
 def first_process():
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/stat", errors="replace") as file:
                 fields = file.read().rpartition(")")[2].split()
-            if fields[1] == "0" and int(pid) != os.getpid() and os.path.samefile(f"/proc/{pid}/ns/mnt", MOUNTS):
+            if fields[1] == "0" and int(pid) != os.getpid() and is_of_this_container(pid):
                 found.append((int(fields[19]), int(pid)))
         except OSError:
             continue  # it has ended, or belongs to another user
-    return min(found)[1]
-
-
-MOUNTS = "/proc/self/ns/mnt"
+    return min(found)
 """
-"""Defines ``first_process()``, which returns its pid; of a script that has imported ``os``."""
+"""Defines ``first_process()``, which returns when it started, in ticks since the node did, and its pid; and
+``is_of_this_container(pid)``, which raises OSError where nobody may know."""
 
 SHELL = """\
 first='' since=''
@@ -36,4 +41,5 @@ for process in /proc/[0-9]*; do
   if [ -z "$first" ] || [ "${20}" -lt "$since" ]; then first=$process since=${20}; fi
 done
 """
-"""Sets ``first`` to its directory in /proc, without starting a process. The positional parameters are lost."""
+"""Sets ``first`` to its directory in /proc, and ``since`` to when it started, without starting a process. The
+positional parameters are lost."""

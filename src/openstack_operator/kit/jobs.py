@@ -7,7 +7,7 @@ from typing import Any
 
 from openstack_operator.kit import labels, names, pods, verified, workloads
 from openstack_operator.kit.kinds import DOMAIN
-from openstack_operator.runtime import drift, errors, kinds
+from openstack_operator.runtime import apply, drift, errors, kinds
 from openstack_operator.runtime.client import Object
 from openstack_operator.runtime.controller import Scope
 
@@ -40,15 +40,16 @@ def children(scope: Scope[Any]) -> list[Object]:
 def counted(found: Iterable[Object], running: Iterable[Object]) -> list[Object]:
     """Jobs with the success that their pods tell. Kubernetes counts the pods of a Job a second later, and in a
     rollout one Job is waited for after the other."""
-    ended = {uid for pod in running if pod.get("status", {}).get("phase") == "Succeeded" for uid in _owners(pod)}
+    ended = {apply.controller_uid(pod) for pod in running if pod.get("status", {}).get("phase") == "Succeeded"}
     return [
         {**one, "status": {**one.get("status", {}), "succeeded": 1}} if one["metadata"]["uid"] in ended else one
         for one in found
     ]
 
 
-async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str, *, inputs: workloads.Pod | None = None) -> None:
-    """Runs the Job for the pod's present inputs (image, command, configuration) and waits for its success.
+async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str, *, inputs: workloads.Pod | None = None) -> str:
+    """Runs the Job for the pod's present inputs (image, command, configuration) and waits for its success; gives
+    the name of the Job.
 
     ``inputs`` is the pod whose change asks for another run, where what the Job is told changes for other reasons too.
     Jobs of other inputs are removed. A failed one is removed too and made anew after the controller's back-off, because
@@ -65,7 +66,7 @@ async def ensure(scope: Scope[Any], pod: workloads.Pod, task: str, *, inputs: wo
     (present,) = counted([present], scope.items(kinds.POD))
     status = present.get("status", {})
     if status.get("succeeded"):
-        return
+        return name
     why = pods.explain(scope, workloads.selector(pod)) or pods.uncreated(scope, present)
     for condition in status.get("conditions", []):
         if condition["type"] == "Failed" and condition["status"] == "True":
@@ -84,7 +85,7 @@ async def said(scope: Scope[Any], name: str) -> str:
     if known := job["metadata"].get("annotations", {}).get(SAID):
         return str(known)
     for item in scope.items(kinds.POD):
-        if job["metadata"]["uid"] not in _owners(item):
+        if apply.controller_uid(item) != job["metadata"]["uid"]:
             continue
         for container in item.get("status", {}).get("containerStatuses", []):
             ended = container.get("state", {}).get("terminated") or {}
@@ -94,7 +95,3 @@ async def said(scope: Scope[Any], name: str) -> str:
                     await scope.client.merge(kinds.JOB, name, scope.namespace, patch)
                 return message
     return ""
-
-
-def _owners(pod: Object) -> set[str]:
-    return {owner["uid"] for owner in pod["metadata"].get("ownerReferences", [])}

@@ -50,7 +50,9 @@ REREAD_SECONDS = 15
 PODS_AT_ONCE = 8
 
 SCRIPT = f"""\
-import ctypes, json, os, select, signal, struct, sys, time
+{first_process.PYTHON}
+
+import ctypes, json, select, signal, struct, sys, time
 
 folder, digest, length, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 content = {{os.path.join(folder, name): text for name, text in json.loads(sys.stdin.buffer.read(length)).items()}}
@@ -64,12 +66,6 @@ def read(path):
             return file.read().decode()
     except FileNotFoundError:
         return ""
-
-
-{first_process.PYTHON}
-
-def started():
-    return int(read(f"/proc/{{first}}/stat").rpartition(")")[2].split()[19])
 
 
 def write(path, text):
@@ -86,8 +82,7 @@ def end(word):
     sys.exit()
 
 
-first = first_process()
-start = started()
+start, first = first_process()
 stale = [path for path, text in content.items() if read(path) != text]
 if not stale:
     if json.loads(read(record) or "{{}}").get("of") == [start, digest]:

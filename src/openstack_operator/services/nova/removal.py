@@ -171,8 +171,7 @@ async def _run(scope: Scope[NovaSpec], cell: str, mode: str, *own_hosts: str) ->
         instance=names.join(scope.name, "removal"),
     )
     pod = resources.removal_pod(scope.name, scope.spec, sources, cell, mode, own_hosts)
-    await jobs.ensure(scope, pod, pod.component)
-    said = await jobs.said(scope, jobs.job_name(scope, pod, pod.component))
+    said = await jobs.said(scope, await jobs.ensure(scope, pod, pod.component))
     if said == GONE:
         return
     if said:
