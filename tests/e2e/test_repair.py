@@ -5,6 +5,7 @@ small cloud, whose pods may be restarted; on the cloud of `./up` only where noth
 from __future__ import annotations
 
 import copy
+import shlex
 from typing import Any
 
 import pytest
@@ -319,3 +320,29 @@ def test_a_pod_that_is_told_to_finish_while_it_starts_does(cluster: Cluster, nam
         begun = next(pod["metadata"]["uid"] for _, pod in events if pod["status"]["phase"] == "Running")
         cluster.delete("pods", "mariadb-0", namespace)
         assert any(change == "DELETED" and pod["metadata"]["uid"] == begun for change, pod in events), "it went on"
+
+
+def test_a_mariadb_that_is_told_to_finish_at_any_moment_of_its_start_does(cluster: Cluster, namespace: str) -> None:
+    """A second server in its pod, told so many milliseconds after its start, after what the pod waits for first."""
+    metadata = {"name": "mariadb", "namespace": namespace}
+    cluster.apply({"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "MariaDB", "metadata": metadata, "spec": {}})
+    cluster.until_ready("mariadbs", "mariadb", namespace)
+    (container,) = cluster.get("pods", "mariadb-0", namespace)["spec"]["containers"]
+    wait = shlex.join(container["lifecycle"]["preStop"]["exec"]["command"]).replace("/3306 ", "/3307 ")
+    script = f"""
+        set -e
+        mariadb-install-db --no-defaults --datadir=/tmp/second --skip-test-db --tmpdir=/tmp > /dev/null
+        for moment in 0 40 80 120 160 200 300; do
+          mariadbd --no-defaults --datadir=/tmp/second --socket=/tmp/second.sock --port=3307 2> /tmp/second.log &
+          server=$!
+          sleep "$(printf 0.%03d $moment)"
+          {wait}
+          kill $server
+          for _ in $(seq 100); do kill -0 $server 2> /dev/null || continue 2; sleep 0.1; done
+          tail -n 3 /tmp/second.log >&2
+          echo >&2 "goes on when it is told to finish after $moment ms"
+          kill -9 $server
+          exit 1
+        done
+    """
+    cluster.kubectl("exec", "mariadb-0", "-n", namespace, "--", "bash", "-c", script, seconds=120)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
-from openstack_operator.kit import commands, config
+from openstack_operator.kit import commands, config, probes
 
 
 def merge(tmp_path: Path, parts: dict[str, str], defaults: dict[str, str] | None = None) -> dict[str, str]:
@@ -100,6 +101,19 @@ def test_a_password_is_in_the_environment_of_its_command_alone(tmp_path: Path) -
     done = run_commands(tmp_path, commands.Command(("p", "0"), files=files), commands.Command(("p", "0", "next")))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1::2] == ["['0'] $%@/#+\"':-", "['0', 'next'] None"]
+
+
+def test_a_server_is_greeted_by_when_it_speaks_not_when_it_listens() -> None:
+    with socket.create_server(("localhost", 0)) as server:
+        waiting = subprocess.Popen(probes.greeted(server.getsockname()[1])["exec"]["command"])
+        client, _ = server.accept()
+        assert waiting.poll() is None
+        client.close()
+        client, _ = server.accept()
+        assert waiting.poll() is None, "a connection that ends without a word is none"
+        with client:
+            client.sendall(b"J")
+            assert waiting.wait(10) == 0
 
 
 def test_what_a_command_said_last_is_the_end_of_the_log(tmp_path: Path) -> None:

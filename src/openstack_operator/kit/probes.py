@@ -1,6 +1,7 @@
 """How kubelet sees whether a container has started, takes requests, and still answers.
 
 A handler says how to look (``http``, ``tcp``, ``command``, ``greeting``, ``connected``); ``of`` says how often.
+``greeted`` waits, and belongs before the end of a container.
 """
 
 from __future__ import annotations
@@ -71,10 +72,19 @@ def greeting(port: int, then: str = "exit") -> dict[str, Any]:
     nobody. The shell's own means, because a client program costs several times as much. ``then`` is what bash does
     when it was greeted."""
     script = (
-        f"if exec 3<> /dev/tcp/localhost/{port} && read -r -n 1 -t {ANSWER_SECONDS} -u 3; then {then}; exit; fi; "
-        f"echo port {port} does not answer within {ANSWER_SECONDS} s; exit 1"
+        f"if {_hear(port)}; then {then}; exit; fi; echo port {port} does not answer within {ANSWER_SECONDS} s; exit 1"
     )
     return command("bash", "-c", script)
+
+
+def greeted(port: int) -> dict[str, Any]:
+    """Waits until the server that speaks first has greeted somebody: for what has to have started before it is told to
+    finish."""
+    return command("bash", "-c", f"until ({_hear(port)}) 2> /dev/null; do sleep 0.1; done")
+
+
+def _hear(port: int) -> str:
+    return f"exec 3<> /dev/tcp/localhost/{port} && read -r -n 1 -t {ANSWER_SECONDS} -u 3"
 
 
 def taken(port: int) -> str:

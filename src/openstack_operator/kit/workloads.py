@@ -69,8 +69,8 @@ class Container:
     mounts: tuple[Mapping[str, Any], ...] = ()
     config: bool = True
     """Whether it mounts scripts and config-data-merged (if the pod has any)."""
-    pre_stop_seconds: int = 0
-    """Keeps serving that long after endpoints were told, so that no request meets a closed port."""
+    pre_stop: Mapping[str, Any] | None = None
+    """Handler that is over before the container is told to finish; its time is part of the grace period."""
     rereads: bool = False
     """Whether its process takes new values of mutable options while it runs (``Release.rereads``)."""
 
@@ -244,8 +244,8 @@ def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main:
         body["ports"] = [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in one.ports.items()]
     if main:
         body |= probes.of(one.probe, one.readiness, one.liveness, one.probe_timeout)
-    if one.pre_stop_seconds:
-        body["lifecycle"] = {"preStop": {"sleep": {"seconds": one.pre_stop_seconds}}}
+    if one.pre_stop:
+        body["lifecycle"] = {"preStop": one.pre_stop}
     return body
 
 

@@ -79,5 +79,5 @@ def container(
         liveness=probes.tcp(port),
         cpu=cpu,
         memory=memory,
-        pre_stop_seconds=PRE_STOP_SECONDS,
+        pre_stop={"sleep": {"seconds": PRE_STOP_SECONDS}},
     )
