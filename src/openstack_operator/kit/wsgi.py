@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from openstack_operator.kit import config, probes, workloads
 
 FILE = "uwsgi.ini"
-START = f"#!/bin/sh\nexec uwsgi --ini {config.MERGED}/{FILE}\n"
+SERVING = "/tmp/serving"
+"""Is there once the application is loaded."""
+START = f"#!/bin/sh\nrm -f {SERVING}\nexec uwsgi --ini {config.MERGED}/{FILE}\n"
 START_NAME = "start.sh"
 
 # uWSGI allocates memory per possible descriptor, and container runtimes allow up to a billion of them.
@@ -24,8 +26,17 @@ THREADS = 16
 MERCY_SECONDS = 60
 # Endpoints are told that a pod goes while it still serves.
 PRE_STOP_SECONDS = 3
-GRACE_SECONDS = PRE_STOP_SECONDS + MERCY_SECONDS + 5
-"""Of the pods: the server gives up by itself before Kubernetes kills it."""
+# A worker that is told to finish while it loads its application does not hear it, and is killed after the mercy that is
+# for requests. Loading takes 2 to 8 s; a configuration without the marker must not wait for it without end.
+LOAD_SECONDS = 30
+PRE_STOP = (
+    f"for _ in $(seq {LOAD_SECONDS * 5}); do [ -e {SERVING} ] && break; sleep 0.2; done; exec sleep {PRE_STOP_SECONDS}"
+)
+
+
+def grace_seconds(mercy: int = MERCY_SECONDS) -> int:
+    """Of the pods: the server gives up by itself before Kubernetes kills it."""
+    return LOAD_SECONDS + PRE_STOP_SECONDS + mercy + 5
 
 
 def ini(module: str, port: int, *, extra: tuple[str, ...] = ()) -> str:
@@ -38,6 +49,7 @@ def ini(module: str, port: int, *, extra: tuple[str, ...] = ()) -> str:
         "die-on-term = true",
         # On SIGTERM requests in progress finish; die-on-term alone cuts them.
         "hook-master-start = unix_signal:15 gracefully_kill_them_all",
+        f"hook-accepting1-once = creat:{SERVING}",
         "need-app = true",
         "lazy-apps = true",
         "enable-threads = true",
@@ -79,5 +91,5 @@ def container(
         liveness=probes.tcp(port),
         cpu=cpu,
         memory=memory,
-        pre_stop={"sleep": {"seconds": PRE_STOP_SECONDS}},
+        pre_stop=probes.command("sh", "-c", PRE_STOP),
     )
