@@ -27,16 +27,13 @@ MERCY_SECONDS = 60
 # Endpoints are told that a pod goes while it still serves.
 PRE_STOP_SECONDS = 3
 # A worker that is told to finish while it loads its application does not hear it, and is killed after the mercy that is
-# for requests. Loading takes 2 to 8 s; a configuration without the marker must not wait for it without end.
+# for requests. Loading takes 2 to 8 s, and one that hangs in it has nobody to wait for.
 LOAD_SECONDS = 30
 PRE_STOP = (
     f"for _ in $(seq {LOAD_SECONDS * 5}); do [ -e {SERVING} ] && break; sleep 0.2; done; exec sleep {PRE_STOP_SECONDS}"
 )
-
-
-def grace_seconds(mercy: int = MERCY_SECONDS) -> int:
-    """Of the pods: the server gives up by itself before Kubernetes kills it."""
-    return LOAD_SECONDS + PRE_STOP_SECONDS + mercy + 5
+GRACE_SECONDS = PRE_STOP_SECONDS + MERCY_SECONDS + 5
+"""Of the pods: a server that has loaded gives up by itself before Kubernetes kills it."""
 
 
 def ini(module: str, port: int, *, extra: tuple[str, ...] = ()) -> str:

@@ -14,7 +14,7 @@ VOLUME = "images"
 # uWSGI refuses a chunk beyond its limit, 1 MiB by default: exactly what Nova sends, and clients may send more.
 CHUNK_LIMIT_BYTES = 64 * 1024 * 1024
 # What is being transferred when a pod must go gets this long to finish.
-MERCY_SECONDS = 110
+GRACE_SECONDS = 120
 
 
 def self_url(instance: str, namespace: str) -> str:
@@ -43,7 +43,7 @@ def api_pod(instance: str, spec: GlanceSpec, sources: config.Sources) -> workloa
         workloads.with_mounts(container, {"name": VOLUME, "mountPath": DATA}),
         own=spec,
         sources=sources,
-        grace_seconds=wsgi.grace_seconds(MERCY_SECONDS),
+        grace_seconds=GRACE_SECONDS,
         volumes=({"name": VOLUME, "persistentVolumeClaim": {"claimName": claim_name(instance)}},),
         # In a rollout the new pod serves before the old one ends, and has the same volume meanwhile.
         is_on_one_node=True,
@@ -75,7 +75,7 @@ def uwsgi() -> str:
     """The server's configuration: bodies of any size and shape, and no transfer is cut by a rollout."""
     extra = (
         f"chunked-input-limit = {CHUNK_LIMIT_BYTES}",
-        # The last of the options wins. Importing tasks end before that.
-        f"worker-reload-mercy = {MERCY_SECONDS}",
+        # The last of the options wins. The kubelet kills at GRACE_SECONDS; importing tasks end before that.
+        f"worker-reload-mercy = {GRACE_SECONDS - 10}",
     )
     return wsgi.ini("glance.wsgi.api", PORT, extra=extra)

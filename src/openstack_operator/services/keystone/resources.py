@@ -68,7 +68,7 @@ def api_pod(instance: str, spec: KeystoneSpec, sources: config.Sources) -> workl
         own=spec,
         sources=sources,
         volumes=volumes,
-        grace_seconds=wsgi.grace_seconds(),
+        grace_seconds=wsgi.GRACE_SECONDS,
     )
 
 

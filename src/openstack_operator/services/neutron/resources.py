@@ -87,7 +87,7 @@ def api_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> worklo
         env={"OS_NEUTRON_CONFIG_DIR": config.MERGED, "OS_NEUTRON_CONFIG_FILES": CONF},
         memory="256Mi",
     )
-    return _pod(instance, spec, sources, "api", container, spec, wsgi.grace_seconds())
+    return _pod(instance, spec, sources, "api", container, spec, wsgi.GRACE_SECONDS)
 
 
 APPLICATION = "neutron_application"

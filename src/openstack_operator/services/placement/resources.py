@@ -26,7 +26,7 @@ def api_pod(instance: str, spec: PlacementSpec, sources: config.Sources) -> work
         container,
         own=spec,
         sources=sources,
-        grace_seconds=wsgi.grace_seconds(),
+        grace_seconds=wsgi.GRACE_SECONDS,
     )
 
 

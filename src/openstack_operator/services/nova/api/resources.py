@@ -18,7 +18,7 @@ def pod(instance: str, spec: NovaAPISpec, sources: config.Sources) -> workloads.
         owner_kind=kinds.NOVA_API.kind,
         role="nova-api",
         container=wsgi.container("nova-api", PORT, "/", env=resources.WSGI_ENVIRONMENT, memory="200Mi"),
-        grace_seconds=wsgi.grace_seconds(),
+        grace_seconds=wsgi.GRACE_SECONDS,
         hash_extra=resources.cells_hash(spec.registered_cells),
     )
 

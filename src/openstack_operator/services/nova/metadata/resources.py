@@ -27,7 +27,7 @@ def pod(instance: str, spec: NovaMetadataSpec, sources: config.Sources) -> workl
         owner_kind=kinds.NOVA_METADATA.kind,
         role="nova-api",
         container=container,
-        grace_seconds=wsgi.grace_seconds(),
+        grace_seconds=wsgi.GRACE_SECONDS,
         hash_extra=resources.cells_hash(spec.registered_cells),
     )
 
