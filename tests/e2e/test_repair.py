@@ -322,60 +322,64 @@ def test_a_pod_that_is_told_to_finish_while_it_starts_does(cluster: Cluster, nam
         assert any(change == "DELETED" and pod["metadata"]["uid"] == begun for change, pod in events), "it went on"
 
 
-def _before_the_end(workload: Object) -> str:
-    """What its pods run before they are told to finish, as a line of a shell."""
+def _tell_a_second_server(
+    cluster: Cluster, workload: Object, *, prepared: str, server: str, instead: tuple[str, str], moments: str
+) -> None:
+    """In a pod of the workload, which has one, starts another server and tells it to finish so many seconds later,
+    after what the pod waits for before that. ``instead``: what stands for the pod's own server there, and what for the
+    other one. Raises ClusterError where it goes on."""
     (container,) = workload["spec"]["template"]["spec"]["containers"]
-    return shlex.join(container["lifecycle"]["preStop"]["exec"]["command"])
-
-
-def test_an_api_that_is_told_to_finish_while_it_loads_does(small_cloud: Cloud) -> None:
-    """A second server in its pod, with an application that takes six seconds, after what the pod waits for first."""
-    small_cloud.until_ready()
-    workload = small_cloud.cluster.get("deployments", "keystone-api", small_cloud.namespace)
+    wait = shlex.join(container["lifecycle"]["preStop"]["exec"]["command"])
+    assert instead[0] in wait
     script = f"""
         set -e
         rm -rf /tmp/second
         mkdir /tmp/second
         cd /tmp/second
-        echo 'import time; time.sleep(6); application = print' > slow.py
-        sed -e 's/^module = .*/module = slow:application/' -e 's/^http-socket = .*/http-socket = :5999/' \\
-            -e 's!/tmp/serving!/tmp/second/serving!' /var/lib/config-data/merged/uwsgi.ini > uwsgi.ini
-        uwsgi --ini uwsgi.ini --pythonpath /tmp/second > log 2>&1 &
-        server=$!
-        sleep 1
-        {_before_the_end(workload).replace("/tmp/serving", "/tmp/second/serving")}
-        kill $server
-        for _ in $(seq 200); do kill -0 $server 2> /dev/null || exit 0; sleep 0.1; done
-        tail -n 3 log >&2
-        echo >&2 "goes on when it is told to finish"
-        kill -9 $server
-        exit 1
-    """
-    small_cloud.cluster.kubectl(
-        "exec", "deployment/keystone-api", "-n", small_cloud.namespace, "--", "bash", "-c", script, seconds=90
-    )
-
-
-def test_a_mariadb_that_is_told_to_finish_at_any_moment_of_its_start_does(cluster: Cluster, namespace: str) -> None:
-    """A second server in its pod, told so many milliseconds after its start, after what the pod waits for first."""
-    metadata = {"name": "mariadb", "namespace": namespace}
-    cluster.apply({"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "MariaDB", "metadata": metadata, "spec": {}})
-    cluster.until_ready("mariadbs", "mariadb", namespace)
-    workload = cluster.get("statefulsets", "mariadb", namespace)
-    script = f"""
-        set -e
-        mariadb-install-db --no-defaults --datadir=/tmp/second --skip-test-db --tmpdir=/tmp > /dev/null
-        for moment in 0 40 80 120 160 200 300; do
-          mariadbd --no-defaults --datadir=/tmp/second --socket=/tmp/second.sock --port=3307 2> /tmp/second.log &
+        {prepared}
+        for moment in {moments}; do
+          {server} > log 2>&1 &
           server=$!
-          sleep "$(printf 0.%03d $moment)"
-          {_before_the_end(workload).replace("/3306 ", "/3307 ")}
+          sleep $moment
+          {wait.replace(*instead)}
           kill $server
           for _ in $(seq 100); do kill -0 $server 2> /dev/null || continue 2; sleep 0.1; done
-          tail -n 3 /tmp/second.log >&2
-          echo >&2 "goes on when it is told to finish after $moment ms"
+          tail -n 3 log >&2
+          echo >&2 "goes on when it is told to finish after $moment s"
           kill -9 $server
           exit 1
         done
     """
-    cluster.kubectl("exec", "mariadb-0", "-n", namespace, "--", "bash", "-c", script, seconds=120)
+    metadata = workload["metadata"]
+    name = f"{workload['kind'].lower()}/{metadata['name']}"
+    cluster.kubectl("exec", name, "-n", metadata["namespace"], "--", "bash", "-c", script, seconds=120)
+
+
+def test_an_api_that_is_told_to_finish_while_it_loads_does(small_cloud: Cloud) -> None:
+    """Here with an application that takes six seconds."""
+    small_cloud.until_ready()
+    _tell_a_second_server(
+        small_cloud.cluster,
+        small_cloud.cluster.get("deployments", "keystone-api", small_cloud.namespace),
+        prepared="""
+        echo 'import time; time.sleep(6); application = print' > slow.py
+        sed -e 's/^module = .*/module = slow:application/' -e 's/^http-socket = .*/http-socket = :5999/' \\
+            -e 's!/tmp/serving!/tmp/second/serving!' /var/lib/config-data/merged/uwsgi.ini > uwsgi.ini""",
+        server="uwsgi --ini uwsgi.ini --pythonpath /tmp/second",
+        instead=("/tmp/serving", "/tmp/second/serving"),
+        moments="1",
+    )
+
+
+def test_a_mariadb_that_is_told_to_finish_at_any_moment_of_its_start_does(cluster: Cluster, namespace: str) -> None:
+    metadata = {"name": "mariadb", "namespace": namespace}
+    cluster.apply({"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "MariaDB", "metadata": metadata, "spec": {}})
+    cluster.until_ready("mariadbs", "mariadb", namespace)
+    _tell_a_second_server(
+        cluster,
+        cluster.get("statefulsets", "mariadb", namespace),
+        prepared="mariadb-install-db --no-defaults --datadir=/tmp/second/data --skip-test-db --tmpdir=/tmp > /dev/null",
+        server="mariadbd --no-defaults --datadir=/tmp/second/data --socket=/tmp/second/sock --port=3307",
+        instead=("/3306 ", "/3307 "),
+        moments="0 0.04 0.08 0.12 0.16 0.2 0.3",
+    )

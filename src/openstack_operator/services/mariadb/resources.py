@@ -40,8 +40,8 @@ def pod(instance: str, spec: MariaDBSpec, sources: config.Sources) -> workloads.
             probe=probes.tcp(PORT),
             readiness=probes.greeting(PORT, then=takes_requests(spec)),
             liveness=probes.greeting(PORT),
-            # A mariadbd that is told to finish before its threads for replication run waits for these without end
-            # (11.8.9: from a ninth of its start to the last moment before it greets), and hears of nothing else.
+            # A mariadbd that is told to finish before its threads for replication run waits for these without end, and
+            # hears of nothing else (11.8.9; once it greets, they run).
             pre_stop=probes.greeted(PORT),
             cpu=workloads.CPU_FIRST,
             memory=f"{spec.buffer_pool_mebibytes + 128}Mi",
