@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import re
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
@@ -14,6 +15,11 @@ from openstack_operator.runtime import client, errors, kinds
 Object = dict[str, Any]
 Place = tuple[str, str, str]
 """Kind and name of an object, and type of a condition of it."""
+
+# What a message names: an object, a pod of the object that the message is about, or a condition of the same object.
+_NAMES = re.compile(
+    r"[A-Z][A-Za-z]+ [-a-z0-9]+/[-a-z0-9.]+|\bpod [-a-z0-9]+|\bspec\.[a-z]|[A-Z][A-Za-z]+(Ready|Valid|Accepted)\b"
+)
 
 # What a condition may go through in one rollout, each state once. Stalled never is.
 _FORWARD = {"Unknown": 0, "False": 1, "True": 2}
@@ -87,6 +93,15 @@ class Recording:
         """The conditions that did not end as they should be in an object that is Ready."""
         wanted = {"Reconciling": "False", "Stalled": "False"}
         return [place for place, states in self.states.items() if states[-1] != wanted.get(place[2], "True")]
+
+    def nameless(self) -> dict[Place, list[str]]:
+        """What was said of conditions that were not True yet, and names nothing that is waited for."""
+        found = {
+            place: [one for one in said if not _NAMES.search(one)]
+            for place, said in self.messages.items()
+            if place[2] not in ("Reconciling", "Stalled")
+        }
+        return {place: said for place, said in found.items() if said}
 
 
 async def told(api: client.Client, namespace: str, resources: Iterable[kinds.Resource]) -> collections.Counter[Place]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clouds import CONTROL_PLANE, Cloud, remove_namespace, small
+from clouds import API_VERSION, CONTROL_PLANE, Cloud, remove_namespace, small
 from clusters import MANAGED, Cluster, Object, condition
+from machine import Start
+from recorder import Recorder
+
+from openstack_operator.kit import kinds
 
 NOWHERE = {"openstack.k8s.io/nowhere": "true"}
 """Nodes that there are not: the machine's one is the other cloud's."""
@@ -128,3 +133,49 @@ def test_a_control_plane_deleted_half_way_is_gone_too(fresh: Cloud, moment: str)
     _until_nothing_is_left(fresh)
     for name in ("data-mariadb-0", "data-rabbitmq-0"):
         cluster.until_gone("persistentvolumeclaims", name, namespace)
+
+
+ALL_KINDS = (
+    *(kinds.CONTROL_PLANE, kinds.MARIADB, kinds.RABBITMQ, kinds.MEMCACHED, kinds.KEYSTONE, kinds.GLANCE),
+    *(kinds.PLACEMENT, kinds.OVN_NETWORK, kinds.NEUTRON, kinds.NOVA, kinds.NOVA_API, kinds.NOVA_SCHEDULER),
+    *(kinds.NOVA_CONDUCTOR, kinds.NOVA_METADATA, kinds.NOVA_NOVNCPROXY, kinds.NOVA_CELL, kinds.NOVA_COMPUTE),
+)
+
+
+def test_a_whole_cloud_comes_back_with_its_data_and_goes_forward_only(
+    cloud: Cloud, start: Start, tmp_path: Path
+) -> None:
+    """Its database was kept, and what ran on its nodes was not: they are the hosts that Nova knows. Regression r14."""
+    if start.was_up and not os.environ.get("OPENSTACK_OPERATOR_E2E_DOWN"):
+        pytest.skip("the cloud was up before the tests")
+    cluster, namespace = cloud.cluster, cloud.namespace
+    cloud.set(mariadb={"storageRetention": "Retain"})
+    cloud.until_ready()
+    hosts = {one.name: one.id for one in cloud.connection.compute.hypervisors(details=True)}
+    user = cloud.connection.identity.create_user(name="kept", password="of-no-use-to-anybody")
+    cloud.connection.identity.create_credential(user_id=user.id, type="cert", blob="readable by this cloud alone")
+    spec = cloud.object["spec"]
+
+    cluster.delete(CONTROL_PLANE, cloud.name, namespace)
+    _until_nothing_is_left(cloud)
+    cluster.kubectl("-n", namespace, "delete", "events", "--all")
+
+    recorder = Recorder(cluster, namespace, ALL_KINDS)
+    with recorder.running():
+        cluster.apply({
+            "apiVersion": API_VERSION, "kind": kinds.CONTROL_PLANE.kind,
+            "metadata": {"name": cloud.name, "namespace": namespace}, "spec": spec,
+        })  # fmt: skip
+        cloud.until_ready()
+        cloud.until_all_is_told()
+    cloud.log_in(tmp_path)
+    found = list(cloud.connection.compute.hypervisors(details=True))
+    assert {one.name: one.id for one in found} == hosts
+    assert {one.state for one in found} == {"up"}
+    assert [one.blob for one in cloud.connection.identity.credentials()] == ["readable by this cloud alone"]
+
+    assert {kind for kind, _, _ in recorder.seen.states} == {one.kind for one in ALL_KINDS}
+    assert recorder.seen.flaps() == {}
+    assert recorder.seen.unfinished() == []
+    assert recorder.seen.nameless() == {}
+    assert recorder.events == recorder.steps()

@@ -3,60 +3,24 @@ its database hangs. On a small cloud of its own."""
 
 from __future__ import annotations
 
-import asyncio
-import collections
 import contextlib
 import itertools
 import os
 import signal
-import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import clouds
 import pytest
 from clusters import Cluster, Object, condition
+from recorder import Recorder
 
 import recording
 from openstack_operator.kit import kinds
-from openstack_operator.runtime import client
 
 KINDS = (kinds.CONTROL_PLANE, kinds.MARIADB, kinds.RABBITMQ, kinds.MEMCACHED, kinds.KEYSTONE)
 HANGING_SECONDS = 90
-SETTLE_SECONDS = 3
-
-
-class Recorder:
-    """Records the namespace of a cloud in a thread."""
-
-    def __init__(self, cluster: Cluster, namespace: str) -> None:
-        self._cluster, self._namespace = cluster, namespace
-        self._begun, self._over = threading.Event(), threading.Event()
-        self.seen: Any = None
-        self.events: collections.Counter[recording.Place] = collections.Counter()
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        thread = threading.Thread(target=lambda: asyncio.run(self._record()))
-        thread.start()
-        try:
-            assert self._begun.wait(60)
-            yield
-        finally:
-            self._over.set()
-            thread.join()
-
-    async def _record(self) -> None:
-        async with client.Client(client.Config.from_kubeconfig(self._cluster.kubeconfig), "e2e") as api:
-            self.seen = recording.Recording(api, self._namespace, KINDS)
-            async with self.seen.running():
-                self._begun.set()
-                await asyncio.to_thread(self._over.wait)
-                # What the test has seen already is on its way to these watches, and the last Events are being written.
-                await asyncio.sleep(SETTLE_SECONDS)
-            self.events = await recording.told(api, self._namespace, KINDS)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +29,7 @@ def rollout(cluster: Cluster) -> Iterator[tuple[clouds.Cloud, Recorder]]:
     name = f"e2e-{uuid.uuid4().hex[:12]}"
     namespace, control_plane = clouds.small(cluster, name)
     cluster.apply(namespace)
-    cloud, recorder = clouds.Cloud(cluster, name, "small"), Recorder(cluster, name)
+    cloud, recorder = clouds.Cloud(cluster, name, "small"), Recorder(cluster, name, KINDS)
     with recorder.running():
         cluster.apply(control_plane)
         cloud.until_ready()
@@ -85,15 +49,14 @@ def test_a_cloud_that_comes_up_goes_forward_only_and_tells_each_step_once(
     assert {kind for kind, _, _ in recorder.seen.states} == {one.kind for one in KINDS}
     assert recorder.seen.flaps() == {}
     assert recorder.seen.unfinished() == []
-    steps = collections.Counter(place for place in recorder.seen.states if place[2] not in ("Reconciling", "Stalled"))
-    assert recorder.events == steps
+    assert recorder.events == recorder.steps()
 
 
 def test_in_a_rollout_what_rolls_goes_down_and_up_once_and_nothing_else_moves(
     rollout: tuple[clouds.Cloud, Recorder],
 ) -> None:
     cloud, _ = rollout
-    recorder = Recorder(cloud.cluster, cloud.namespace)
+    recorder = Recorder(cloud.cluster, cloud.namespace, KINDS)
     with recorder.running():
         cloud.set(keystone={"customServiceConfig": "[token]\nallow_expired_window = 4242\n"})
         cloud.cluster.until_ready("keystones", "keystone", cloud.namespace, clouds.READY_SECONDS)
@@ -129,7 +92,7 @@ def test_a_database_that_hangs_is_named_by_the_cloud_and_nothing_else_is_blamed(
     cloud, _ = rollout
     cloud.until_ready()
     server = _pid(cloud.cluster.get("pods", "mariadb-0", cloud.namespace), "mariadbd")
-    recorder = Recorder(cloud.cluster, cloud.namespace)
+    recorder = Recorder(cloud.cluster, cloud.namespace, KINDS)
     with recorder.running():
         os.kill(server, signal.SIGSTOP)
         try:

@@ -22,7 +22,8 @@ CGROUPS = "/hostcg"
 PRIVSEP = ("nova_sys_admin", "vif_plug_ovs_privileged", "vif_plug_linux_bridge_privileged", "privsep_osbrick")
 
 IDENTITY = "compute_id"
-"""File beside nova.conf with the UUID of the compute node."""
+"""File with the UUID of the compute node, beside nova.conf or in Nova's state directory. nova-compute refuses to start
+where Nova knows the host and there is none (LP#2051011)."""
 
 DRIVERS = {"Libvirt": "libvirt.LibvirtDriver", "Fake": "fake.FakeDriverWithoutFakeNodes"}
 
@@ -89,6 +90,7 @@ START = f"""import os
 import socket
 import subprocess
 import time
+import uuid
 
 import libvirt
 
@@ -121,6 +123,13 @@ while text := problem():
         said = text
     time.sleep(0.3)
 os.makedirs("{rows.STATE}/lock", exist_ok=True)
+# From the node's name, so that a node that was made anew is the host that Nova knows, and so is one that was cleaned
+# when its Nova went, and whose Nova came back with the data of before. Whoever has another one keeps it.
+identity = "{rows.STATE}/{IDENTITY}"
+if not os.path.exists(identity):
+    with open(f"{{identity}}.new", "w") as file:
+        file.write(str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{{os.environ['NODE_NAME']}}.compute.openstack.k8s.io")))
+    os.rename(f"{{identity}}.new", identity)
 # Where os-vif makes the taps it also turns IPv6 off in each, and a container sees /proc/sys as a read-only mount.
 if os.path.exists("{TUN}") and os.statvfs("/proc/sys").f_flag & os.ST_RDONLY:
     subprocess.run(["mount", "-o", "remount,bind,rw", "/proc/sys"], check=True)

@@ -177,6 +177,7 @@ def compute_pod(instance: str, spec: NovaComputeSpec, sources: config.Sources) -
         name="nova-compute",
         command=("python3", f"{config.SCRIPTS}/start.py"),
         env={"HOME": "/tmp", "XDG_CACHE_HOME": "/tmp"},
+        env_from_fields={"NODE_NAME": "spec.nodeName"},
         probe=probes.command("sh", f"{config.SCRIPTS}/ready.sh"),
         # The last of the longest chain: in a rollout it starts after all others, and beside most of them.
         cpu=workloads.CPU_FIRST,
