@@ -145,6 +145,9 @@ def test_a_pod_that_only_has_to_end_is_told_with_the_time_that_it_has() -> None:
     assert explained(going) == "pod one-7 has to end by 2026-01-01T00:01:00Z"
 
 
+OSLO = "2026-11-30 21:33:38.520 353 ERROR nova "
+
+
 @pytest.mark.parametrize(
     ("log", "told"),
     [
@@ -160,6 +163,16 @@ def test_a_pod_that_only_has_to_end_is_told_with_the_time_that_it_has() -> None:
             "failed_to_start_child,{eaddrinuse}",
         ),
         ("ERROR: no access\nVACUUM: unix socket removed.\n", "ERROR: no access"),
+        # oslo.log's words stand before each line of a traceback; the end of it is empty.
+        (
+            f"{OSLO}Traceback (most recent call last):\n"
+            f'{OSLO}  File "nova/errors.py", line 8, in main\n'
+            f"{OSLO}    raise_error()\n"
+            f"{OSLO}    ~~~~~~~~~~~^^\n"
+            f"{OSLO}nova.exception.InvalidConfiguration: No local node identity found\n"
+            f"{OSLO}\n",
+            f"{OSLO}nova.exception.InvalidConfiguration: No local node identity found",
+        ),
         ("one\ntwo\n\n", "two"),
         ("", ""),
     ],

@@ -20,10 +20,12 @@ from openstack_operator.runtime.informer import Key
 LONGEST = 400
 
 # What programs say after what went wrong, or beside it: SQLAlchemy ends each error with a link, MariaDB with that it
-# goes, Erlang with its dump, uWSGI with its farewell.
+# goes, Erlang with its dump, uWSGI with its farewell. oslo.log puts its own words before each line of a traceback, and
+# before the empty ones.
 _BESIDE = re.compile(
     r"\(Background on this error at|\[ERROR\] Aborting$|Crash dump is being written|erl_crash\.dump|"
-    r"VACUUM:|goodbye to uWSGI|^\s*(?:\^+|~+[\^~]*)\s*$|During handling of the above exception"
+    r"VACUUM:|goodbye to uWSGI|^\s*(?:\^+|~+[\^~]*)\s*$|During handling of the above exception|"
+    r"^[\d-]{10} [\d:.]{12} \d+ [A-Z]+ [\w.]+(?: ?$| {3,}\S)|Traceback \(most recent call last\)"
 )
 _ERROR = re.compile(r"error|critical|fatal|exception|failed|cannot|can't|could not|denied|refused|panic", re.IGNORECASE)
 
