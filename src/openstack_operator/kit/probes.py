@@ -32,9 +32,11 @@ def of(
     readiness: Mapping[str, Any] | None = None,
     liveness: Mapping[str, Any] | None = None,
     timeout: int = 10,
+    *,
+    only_start: bool = False,
 ) -> dict[str, Any]:
-    """The probes of a container, by these handlers: ``start`` is for readiness too unless that has one of its own.
-    ``timeout`` in seconds."""
+    """The probes of a container, by these handlers: ``start`` is for readiness too unless that has one of its own, or
+    ``only_start``. ``timeout`` in seconds."""
 
     def probe(handler: Mapping[str, Any], period: int, failures: int) -> dict[str, Any]:
         return {**handler, "periodSeconds": period, "failureThreshold": failures, "timeoutSeconds": timeout}
@@ -46,7 +48,7 @@ def of(
         body["startupProbe"] = startup | {"initialDelaySeconds": STARTUP_EXEC_DELAY}
     elif start:
         body["startupProbe"] = probe(start, STARTUP_PERIOD, STARTUP_SECONDS // STARTUP_PERIOD)
-    if start:
+    if start and not only_start:
         # What waits for an answer is patient in itself.
         body["readinessProbe"] = probe(readiness or start, READINESS_PERIOD, 2 if readiness else 3)
     if liveness:

@@ -61,6 +61,8 @@ class Container:
     connections, so somebody has to wait for an answer."""
     liveness: Mapping[str, Any] | None = None
     """Handler of the liveness probe; only for what a restart cures."""
+    probes_start_only: bool = False
+    """Whether what ``probe`` looks for stays when it has come: nobody looks again."""
     probe_timeout: int = 10
     cpu: str = "10m"
     memory: str = "128Mi"
@@ -243,7 +245,7 @@ def _container(pod: Pod, one: Container, scratch: list[dict[str, Any]], *, main:
     if one.ports:
         body["ports"] = [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in one.ports.items()]
     if main:
-        body |= probes.of(one.probe, one.readiness, one.liveness, one.probe_timeout)
+        body |= probes.of(one.probe, one.readiness, one.liveness, one.probe_timeout, only_start=one.probes_start_only)
     if one.pre_stop:
         body["lifecycle"] = {"preStop": one.pre_stop}
     return body

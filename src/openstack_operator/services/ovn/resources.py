@@ -33,6 +33,10 @@ _ROOT: Mapping[str, Any] = {
 # Interfaces are made and packets are sent by the switch itself.
 _SWITCH = {**_ROOT, "capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN", "NET_RAW"]}}
 
+# A switch without its bridge runs on, and tries again ten times a second. The script takes the socket of an earlier one
+# away, and the bridge stays when it is there.
+_HAS_BRIDGE = "test -S /run/openvswitch/br-int.mgmt || { echo ovs-vswitchd has not made br-int, see its log; exit 1; }"
+
 _SCRIPTS = {"name": "scripts", "mountPath": config.SCRIPTS_MOUNT, "readOnly": True}
 _RUN_OPENVSWITCH = {"name": "run-openvswitch", "mountPath": "/run/openvswitch"}
 
@@ -243,6 +247,8 @@ def switch_pod(instance: str, spec: OVNNetworkSpec) -> workloads.Pod:
                 command=_command("vswitchd.sh"),
                 env=environment,
                 env_from_fields={"NODE_NAME": "spec.nodeName"},
+                probe=probes.command("sh", "-c", _HAS_BRIDGE),
+                probes_start_only=True,
                 security=_SWITCH,
                 cpu="50m",
                 memory="64Mi",

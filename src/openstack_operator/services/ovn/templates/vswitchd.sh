@@ -20,6 +20,12 @@ case $DATAPATH in
   *) if ovs-dpctl --timeout=10 -voff dump-dps > /dev/null 2>&1; then type=system; else type=netdev; fi ;;
 esac
 echo "datapath: $type"
+if [ "$type" = netdev ] && ! (: <> /dev/net/tun) 2> /dev/null; then
+  echo "cannot open /dev/net/tun, which the userspace datapath needs for each of its ports: the node's container runtime" \
+    "denies the device (character device 10:200) to pods, as crun does and runc does not. Let it allow the device, or" \
+    "load the kernel module openvswitch on the node" >&2
+  exit 1
+fi
 
 set -- --db="unix:$socket" --timeout=30 --no-wait \
   set Open_vSwitch . "external-ids:system-id=$(cat /var/lib/openvswitch/system-id)" \
@@ -157,6 +163,7 @@ restore() {
 
 before_end() { save || echo "the next switch has to wait for its flows" >&2; }
 
+rm -f /run/openvswitch/br-int.mgmt
 serve ovs-vswitchd "unix:$socket" --unixctl=/run/openvswitch/ovs-vswitchd.ctl -vconsole:info -vsyslog:off
 if [ "$restores" = true ]; then
   tries=0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -46,3 +47,29 @@ def test_a_server_that_ends_by_itself_ends_its_script(tmp_path: Path, server: st
     text = f". ./serve.sh\nbefore_end() {{ :; }}\nserve sh -c '{server}'\nserve_until_end\n"
     answer = subprocess.run(["sh", "-c", text], cwd=tmp_path, check=False, timeout=10)
     assert answer.returncode == code
+
+
+DENIED = """
+mount -t tmpfs -o nodev none /dev/net && mknod /dev/net/tun c 10 200 && chmod 666 /dev/net/tun && exec sh ./vswitchd.sh
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a mount needs root")
+def test_a_userspace_switch_without_its_device_says_why_and_changes_nothing(tmp_path: Path) -> None:
+    """A mount without devices refuses to open one, as a runtime does that denies it to pods."""
+    for name in ("serve.sh", "vswitchd.sh"):
+        (tmp_path / name).write_text(config.script(name))
+    asked = tmp_path / "asked"
+    for name, code in (("ovs-vsctl", 0), ("ovs-dpctl", 1), ("ovs-vswitchd", 0)):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >> {asked}\nexit {code}\n')
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "NODE_NAME": "one", "DATAPATH": "Auto"}
+    answer = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", DENIED],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=20,
+    )  # fmt: skip
+    assert answer.returncode == 1
+    assert answer.stdout == "datapath: netdev\n"
+    assert answer.stderr.startswith("cannot open /dev/net/tun, which the userspace datapath needs")
+    assert answer.stderr.count("\n") == 1
+    assert [line.split()[0] for line in asked.read_text().splitlines()] == ["ovs-vsctl", "ovs-dpctl"]
