@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from openstack_operator.kit import commands, config, probes
+from openstack_operator.kit import commands, config, first_sync, probes
 
 
 def merge(tmp_path: Path, parts: dict[str, str], defaults: dict[str, str] | None = None) -> dict[str, str]:
@@ -68,10 +68,15 @@ def run_commands(tmp_path: Path, *plan: commands.Command) -> subprocess.Complete
     )
     script = tmp_path / commands.NAME
     script.write_text(commands.SCRIPT)
-    _, _, program, text = commands.line("program:main", *plan)
+    (tmp_path / first_sync.NAME).write_text(
+        f"def note(what, where): print(what, *where, file=open({str(tmp_path / 'schema')!r}, 'a'))\n"
+        "def begin(*where): note('begin', where)\n"
+        "def end(*where): note('end', where)\n"
+    )
+    _, _, *arguments = commands.line("program:main", *plan, conf="/a.conf", section="a_database")
     environment = {"PYTHONPATH": str(tmp_path), "PATH": os.environ["PATH"]}
     return subprocess.run(
-        [sys.executable, str(script), program, text], env=environment, check=False, capture_output=True, text=True
+        [sys.executable, str(script), *arguments], env=environment, check=False, capture_output=True, text=True
     )
 
 
@@ -93,6 +98,7 @@ def test_commands_run_one_after_the_other_and_the_first_failure_ends_them(tmp_pa
         "['4'] None",
     ]
     assert done.stderr == "", "the program's own last line is the one that people see"
+    assert (tmp_path / "schema").read_text() == "begin /a.conf a_database\n", "its schema is not whole"
 
 
 def test_a_password_is_in_the_environment_of_its_command_alone(tmp_path: Path) -> None:
@@ -101,6 +107,7 @@ def test_a_password_is_in_the_environment_of_its_command_alone(tmp_path: Path) -
     done = run_commands(tmp_path, commands.Command(("p", "0"), files=files), commands.Command(("p", "0", "next")))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1::2] == ["['0'] $%@/#+\"':-", "['0', 'next'] None"]
+    assert (tmp_path / "schema").read_text() == "begin /a.conf a_database\nend /a.conf a_database\n"
 
 
 def test_a_server_is_greeted_by_when_it_speaks_not_when_it_listens() -> None:

@@ -48,7 +48,7 @@ async def ensure_config(scope: Scope[GlanceSpec]) -> None:
         resources.SERVICE,
         [config.File(files.CONF, files.ROWS, custom)],
         whole={wsgi.FILE: resources.uwsgi()},
-        scripts={wsgi.START_NAME: wsgi.START, commands.NAME: commands.SCRIPT},
+        scripts={wsgi.START_NAME: wsgi.START, **commands.SCRIPTS},
         defaults=files.DEFAULTS,
     )
 

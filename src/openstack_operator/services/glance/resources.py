@@ -63,6 +63,7 @@ def db_sync_pod(instance: str, spec: GlanceSpec, sources: config.Sources) -> wor
                 "glance.cmd.manage:main",
                 commands.Command((*program, "db_sync")),
                 commands.Command((*program, "db_load_metadefs")),
+                conf=f"{config.MERGED}/{CONF}",
             ),
             cpu=workloads.CPU_COMMON,
         ),

@@ -78,7 +78,7 @@ async def ensure_config(scope: Scope[KeystoneSpec]) -> None:
         whole_secret={database.CLIENT_FILE: database.client_file(scope.facts["database.password"])},
         scripts={
             wsgi.START_NAME: wsgi.START,
-            commands.NAME: commands.SCRIPT,
+            **commands.SCRIPTS,
             files.BOOTSTRAP_NAME: files.BOOTSTRAP,
             files.FLUSH_NAME: files.FLUSH,
             "rotate.py": files.ROTATE,

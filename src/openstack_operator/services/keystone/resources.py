@@ -104,6 +104,7 @@ def bootstrap_pod(
                         (*program, "bootstrap", *bootstrap),
                         files={"OS_BOOTSTRAP_PASSWORD": f"{ADMIN_MOUNT}/password"},
                     ),
+                    conf=CONF,
                 ),
             ),
             # What the cache says of regions and users may be about an earlier database.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from openstack_operator.kit import (
     api_service,
+    commands,
     config,
     credentials,
     jobs,
@@ -86,7 +87,7 @@ async def ensure_config(scope: Scope[NeutronSpec]) -> None:
         resources.SERVICE,
         [config.File(files.CONF, files.rows(release), custom)],
         whole={wsgi.FILE: resources.uwsgi(), resources.APPLICATION_FILE: resources.APPLICATION_SOURCE},
-        scripts={wsgi.START_NAME: wsgi.START},
+        scripts={wsgi.START_NAME: wsgi.START, **commands.SCRIPTS},
         defaults=files.DEFAULTS,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import blueprint, config, kinds, names, probes, releases, workloads, wsgi
+from openstack_operator.kit import blueprint, commands, config, kinds, names, probes, releases, workloads, wsgi
 from openstack_operator.kit.types import PodSettings
 from openstack_operator.services.neutron.config import (
     AGENT_CONF,
@@ -113,7 +113,9 @@ def uwsgi() -> str:
 
 def db_sync_pod(instance: str, spec: NeutronSpec, sources: config.Sources) -> workloads.Pod:
     """The Job that brings the schema up to date."""
-    command = ("neutron-db-manage", f"--config-file={config.MERGED}/{CONF}", "upgrade", "heads")
+    conf = f"{config.MERGED}/{CONF}"
+    upgrade = commands.Command(("neutron-db-manage", f"--config-file={conf}", "upgrade", "heads"))
+    command = commands.line("neutron.db.migration.cli:main", upgrade, conf=conf)
     container = workloads.Container(
         name="db-sync", command=command, env={"HOME": "/tmp", "XDG_CACHE_HOME": "/tmp"}, cpu=workloads.CPU_COMMON
     )

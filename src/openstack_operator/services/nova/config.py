@@ -64,6 +64,7 @@ from uuid import uuid4
 # First: it chooses how Nova runs threads, which whatever is imported before would have chosen otherwise.
 from nova.cmd import manage
 
+import first_sync
 from nova import config, context, objects
 from oslo_config import cfg
 
@@ -99,6 +100,14 @@ def finish(children):
 def nova_manage(file, *arguments):
     sys.argv = ["nova-manage", "--config-file", file, *arguments]
     return manage.main()
+
+
+def sync(file, section, *arguments):
+    first_sync.begin(file, section)
+    code = nova_manage(file, *arguments) or 0
+    if code == 0:
+        first_sync.end(file, section)
+    return code
 
 
 def connections(file):
@@ -174,11 +183,11 @@ if PLAN == "-":
 with open(PLAN) as plan:
     cells = json.load(plan)
 tasks = [
-    start("schema of the API", nova_manage, TOP, "api_db", "sync"),
-    start("schema of cell0", nova_manage, TOP, "db", "sync", "--local_cell"),
+    start("schema of the API", sync, TOP, "api_database", "api_db", "sync"),
+    start("schema of cell0", sync, TOP, "database", "db", "sync", "--local_cell"),
 ]
 tasks += [
-    start(f"schema of {name}", nova_manage, os.path.join(FOLDER, file), "db", "sync", "--local_cell")
+    start(f"schema of {name}", sync, os.path.join(FOLDER, file), "database", "db", "sync", "--local_cell")
     for name, file in cells.items()
 ]
 finish(tasks)

@@ -9,6 +9,7 @@ from openstack_operator.kit import (
     cache,
     config,
     database,
+    first_sync,
     identity,
     jobs,
     kinds,
@@ -122,7 +123,7 @@ async def ensure_config(scope: Scope[NovaSpec]) -> None:
         resources.SERVICE,
         [config.File("nova.conf", files.TOP_ROWS, custom), *cells],
         whole={files.CELLS: files.cells(spec.cell_templates)},
-        scripts={files.CELLS_NAME: files.SCRIPT},
+        scripts={files.CELLS_NAME: files.SCRIPT, first_sync.NAME: first_sync.SCRIPT},
     )
 
 

@@ -34,7 +34,7 @@ async def ensure_config(scope: Scope[PlacementSpec]) -> None:
         resources.SERVICE,
         [config.File("placement.conf", files.ROWS, custom)],
         whole={wsgi.FILE: resources.uwsgi()},
-        scripts={wsgi.START_NAME: wsgi.START, commands.NAME: commands.SCRIPT},
+        scripts={wsgi.START_NAME: wsgi.START, **commands.SCRIPTS},
     )
 
 

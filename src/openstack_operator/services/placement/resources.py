@@ -43,6 +43,8 @@ def db_sync_pod(instance: str, spec: PlacementSpec, sources: config.Sources) -> 
                 "placement.cmd.manage:main",
                 commands.Command((*program, "sync")),
                 commands.Command((*program, "online_data_migrations")),
+                conf=CONF,
+                section="placement_database",
             ),
             cpu=workloads.CPU_AWAITED,
         ),

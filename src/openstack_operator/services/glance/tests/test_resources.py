@@ -98,11 +98,12 @@ def test_a_field_reaches_the_deployment(changes: dict[str, Any], path: tuple[Any
 def test_one_job_makes_the_schema_and_the_metadata_definitions() -> None:
     template = workloads.template(resources.db_sync_pod("glance", GlanceSpec(), SOURCES))
     (container,) = template["spec"]["containers"]
-    *start, program, plan = container["command"]
+    *start, program, plan, conf, section = container["command"]
 
     assert start == ["python3", "/usr/local/bin/container-scripts/commands.py"]
     assert program == "glance.cmd.manage:main"
     assert [command["argv"][-1] for command in json.loads(plan)] == ["db_sync", "db_load_metadefs"]
+    assert (conf, section) == ("/var/lib/config-data/merged/glance-api.conf", "database")
     assert container["securityContext"] == workloads.RESTRICTED
 
 

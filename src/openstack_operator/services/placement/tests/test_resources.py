@@ -68,10 +68,11 @@ def test_a_field_reaches_the_deployment(changes: dict[str, Any], path: tuple[Any
 def test_one_job_makes_the_schema_and_moves_old_data() -> None:
     template = workloads.template(resources.db_sync_pod("placement", PlacementSpec(), SOURCES))
     (container,) = template["spec"]["containers"]
-    program, plan = container["command"][-2:]
+    program, plan, conf, section = container["command"][-4:]
 
     assert program == "placement.cmd.manage:main"
     assert [command["argv"][-2:] for command in json.loads(plan)] == [
         ["db", "sync"],
         ["db", "online_data_migrations"],
     ]
+    assert (conf, section) == ("/var/lib/config-data/merged/placement.conf", "placement_database")
