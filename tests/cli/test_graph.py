@@ -18,7 +18,7 @@ from openstack_operator import controlplane
 from openstack_operator.cli import graph, status, tree
 from openstack_operator.embedded.apiserver import ControlPlane
 from openstack_operator.kit import kinds
-from openstack_operator.runtime import conditions, errors
+from openstack_operator.runtime import conditions, errors, informer
 from openstack_operator.runtime import kinds as built_in
 
 NOW = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
@@ -107,8 +107,13 @@ async def test_a_watched_cloud_is_drawn_anew_when_something_changes(own_apiserve
     head = {"apiVersion": kinds.CONTROL_PLANE.api_version, "kind": kinds.CONTROL_PLANE.kind}
     own_apiserver.apply({**head, "metadata": {"name": "cloud", "namespace": "default"}})
     drawn: list[tree.Picture] = []
+
+    def draw(picture: tree.Picture, broken: informer.Break | None) -> None:
+        assert broken is None
+        drawn.append(picture)
+
     # No tick: what is drawn is drawn because of a change.
-    watched = asyncio.ensure_future(status.watch(str(own_apiserver.kubeconfig), None, drawn.append, seconds=3600))
+    watched = asyncio.ensure_future(status.watch(str(own_apiserver.kubeconfig), None, draw, seconds=3600))
     try:
         await watching.eventually(lambda: drawn and drawn[-1].roots, "the control plane is drawn")
         assert not drawn[-1].is_ready

@@ -6,6 +6,8 @@ import copy
 import datetime
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +177,39 @@ def test_a_watched_cloud_fits_a_terminal_of_eighty_columns_and_follows_what_happ
         while terminal.read():
             pass
         assert terminal.process.wait(20) == 130
+
+
+def test_a_watched_cloud_whose_api_server_is_away_says_so_and_goes_on_when_it_is_back(
+    own_apiserver: ControlPlane,
+) -> None:
+    load(own_apiserver, "image-missing")
+    command = ["-m", "openstack_operator", "status", "--watch", f"--kubeconfig={own_apiserver.kubeconfig}"]
+    with Terminal(command, 80, 24) as terminal:
+        terminal.until(lambda found: any("Placement placement" in line for line in found))
+        assert not any("No answer" in line for line in terminal.screen.text)
+        own_apiserver.kill("kube-apiserver")
+        lines = terminal.until(lambda found: found[0].startswith("No answer from the API server (for "))
+        assert lines[1] == "What stands below is from before."
+        assert lines[3].startswith("Waits for Pod openstack/mariadb-0: container merge-config: ImagePullBackOff:")
+        assert any("Placement placement" in line for line in lines)
+        own_apiserver.start()
+        lines = terminal.until(lambda found: found[0].startswith("Waits for Pod openstack/mariadb-0"))
+        assert not any("No answer" in line for line in lines)
+        assert terminal.screen.overflows == []
+
+
+def test_in_a_log_the_lack_of_an_answer_is_one_line(own_apiserver: ControlPlane) -> None:
+    load(own_apiserver, "image-missing")
+    command = [sys.executable, "-u", "-m", "openstack_operator", "status", "--watch"]
+    with subprocess.Popen([*command, f"--kubeconfig={own_apiserver.kubeconfig}"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            first = process.stdout.readline().decode().split(" ", 1)[1]
+            assert first.startswith("Waits for Pod openstack/mariadb-0: container merge-config: ImagePullBackOff:")
+            own_apiserver.kill("kube-apiserver")
+            assert process.stdout.readline().decode().split(" ", 1)[1] == "No answer from the API server\n"
+            own_apiserver.start()
+            # One that starts says in between that it does.
+            assert first in (line.decode().split(" ", 1)[1] for line in process.stdout)
+        finally:
+            process.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import structlog
 
 import watching
-from openstack_operator.runtime import client, informer, kinds
+from openstack_operator.runtime import client, errors, informer, kinds
 
 
 @contextlib.asynccontextmanager
@@ -74,6 +75,74 @@ async def test_a_watch_that_goes_silent_is_given_up(world: Any, proxy: Any) -> N
         await config_map(world, "a", k="2")
         await cached(cache, world, "a", {"k": "2"})
     assert lists(world) == 1
+
+
+async def test_a_watch_that_is_renewed_is_no_break_and_one_that_cannot_be_is_from_its_end_on(
+    world: Any, proxy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(informer, "FIRST_DELAY_SECONDS", 0.05)
+    monkeypatch.setattr(informer, "LONGEST_DELAY_SECONDS", 0.1)
+    async with caching(world, proxy.url) as cache:
+        seen: list[Any] = []
+        cache.subscribe_breaks(lambda: seen.append(cache.broken))
+        for number in range(3):
+            proxy.cut()
+            await config_map(world, "a", k=str(number))
+            await cached(cache, world, "a", {"k": str(number)})
+        assert seen == []
+        proxy.is_refusing = True
+        before = datetime.datetime.now(datetime.UTC)
+        proxy.cut()
+        await watching.eventually(lambda: len({one.problem for one in seen}) >= 3, "three attempts fail")
+        assert all(isinstance(one.problem, errors.ApiUnreachableError) for one in seen)
+        (since,) = {one.since for one in seen}
+        assert before <= since <= datetime.datetime.now(datetime.UTC)
+        proxy.is_refusing = False
+        await watching.eventually(lambda: cache.broken is None, "it is watched again")
+        assert seen[-1] is None
+    assert lists(world) == 1
+
+
+async def test_a_server_that_is_killed_and_comes_back(own_world: Any) -> None:
+    world = own_world
+    async with caching(world) as cache:
+        await asyncio.to_thread(world.control_plane.kill, "kube-apiserver")
+        await watching.eventually(lambda: cache.broken, "no watch can be had")
+        await asyncio.to_thread(world.control_plane.start)
+        cache.hurry()
+        # Nothing happens: that it is watched again is known without an event.
+        await watching.eventually(lambda: cache.broken is None, "it is watched again")
+
+
+async def test_what_the_server_refuses_for_long_is_broken_with_its_word(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(informer, "REFUSAL_SECONDS", 0.2)
+    unknown = kinds.Resource("nowhere.example", "v1", "things", "Thing")
+    cache = informer.Informer(world.api, unknown, world.namespace)
+    task = asyncio.ensure_future(cache.run())
+    try:
+        found = await watching.eventually(lambda: cache.broken, "it is refused")
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    assert isinstance(found.problem, errors.ApiError)
+    assert found.problem.status == 404
+
+
+async def test_whoever_is_hurried_does_not_wait_for_the_next_attempt(
+    world: Any, proxy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(informer, "FIRST_DELAY_SECONDS", 3600)
+    monkeypatch.setattr(informer, "LONGEST_DELAY_SECONDS", 3600)
+    async with caching(world, proxy.url) as cache:
+        proxy.is_refusing = True
+        proxy.cut()
+        await watching.eventually(lambda: cache.broken, "no watch can be had")
+        proxy.is_refusing = False
+        cache.hurry()
+        await watching.eventually(lambda: cache.broken is None, "it is watched again")
 
 
 async def test_silence_is_no_trouble_and_a_server_that_does_not_answer_is(

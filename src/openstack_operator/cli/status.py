@@ -25,7 +25,7 @@ from openstack_operator.kit import kinds, labels
 from openstack_operator.runtime import client, conditions, errors, events, logs
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
-from openstack_operator.runtime.informer import Informer
+from openstack_operator.runtime.informer import Break, Informer
 from openstack_operator.runtime.kinds import Resource
 
 READY, NOT_READY = 0, 3
@@ -199,12 +199,12 @@ async def read_beside(api: client.Client, namespace: str | None) -> dict[Resourc
 async def watch(
     kubeconfig: str | None,
     namespace: str | None,
-    draw: Callable[[tree.Picture], None],
+    draw: Callable[[tree.Picture, Break | None], None],
     *,
     seconds: float = TICK_SECONDS,
 ) -> None:
     """Draws the cloud now and after every change, until cancelled. Watches; between changes only the ages are drawn
-    anew, every ``seconds``.
+    anew, every ``seconds``. ``draw`` is told of what cannot be watched any more, too: then the picture may be over.
 
     Raises `errors.OperatorError` without a cluster, and where the operator is not installed.
     """
@@ -218,6 +218,8 @@ async def watch(
         shared = [Informer(api, *one) for one in SHARED]
         for cache in (*caches, *shared):
             cache.subscribe(lambda new, old: changed.set())
+        for cache in caches:
+            cache.subscribe_breaks(changed.set)
         # Heartbeats and repetitions are no reason to draw; what is drawn next knows them.
         beside = [
             Informer(api, resource, namespace if resource.namespaced else None, selectors, trim)
@@ -231,12 +233,20 @@ async def watch(
                 group.create_task(cache.run())
             for cache in caches:
                 await cache.synced.wait()
+            were_broken: list[Informer] = []
             while True:
                 changed.clear()
+                broken = [cache for cache in caches if cache.broken]
+                if not set(were_broken) <= set(broken):
+                    # One is answered: the rest wait up to half a minute for their next attempt, and know nothing new.
+                    for cache in (*broken, *shared, *beside):
+                        cache.hurry()
+                were_broken = broken
                 objects: dict[Resource, list[Object]] = {}
                 for cache in (*caches, *shared, *beside):
                     objects.setdefault(cache.resource, []).extend(cache.items())
-                draw(tree.build(own, objects))
+                breaks = [cache.broken for cache in caches if cache.broken]
+                draw(tree.build(own, objects), min(breaks, key=lambda one: one.since, default=None))
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds):
                         await changed.wait()
@@ -250,15 +260,16 @@ def follow(kubeconfig: str | None, namespace: str | None, *, everything: bool) -
     console = Console(highlight=False)
     said: list[str] = []
 
-    def draw(picture: tree.Picture) -> None:
+    def draw(picture: tree.Picture, broken: Break | None) -> None:
         now = datetime.datetime.now(datetime.UTC)
         if not console.is_terminal:
-            lines = [without_age(line.plain) for line in headline(picture, now)] if picture.roots else ["no cloud"]
+            found = [warning(broken, now)] if broken else headline(picture, now)
+            lines = [without_age(line.plain) for line in found] if broken or picture.roots else ["no cloud"]
             if lines != said:
                 said[:] = lines
                 print(*(f"{now:%H:%M:%S} {line}" for line in lines), sep="\n", flush=True)
             return
-        lines = screen(console, picture, now, namespace, everything=everything)
+        lines = screen(console, picture, now, namespace, broken, everything=everything)
         # Cleared before it is written: behind a line that fills the width, to clear the rest takes its last letter.
         console.file.write("\x1b[H" + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[J")
         console.file.flush()
@@ -269,13 +280,23 @@ def follow(kubeconfig: str | None, namespace: str | None, *, everything: bool) -
 
 
 def screen(
-    console: Console, picture: tree.Picture, now: datetime.datetime, namespace: str | None, *, everything: bool
+    console: Console,
+    picture: tree.Picture,
+    now: datetime.datetime,
+    namespace: str | None,
+    broken: Break | None = None,
+    *,
+    everything: bool,
 ) -> list[str]:
     """The lines of a screen that is watched, as many as it has at most: where all do not fit, what is well gives way
     first."""
 
     def lines(*, is_short: bool) -> list[str]:
         with console.capture() as captured:
+            if broken:
+                console.print(warning(broken, now))
+                console.print(Text("What stands below is from before.", style="dim"))
+                console.print()
             show(console, picture, now, namespace, everything=everything, is_short=is_short)
         return captured.get().splitlines()
 
@@ -286,6 +307,16 @@ def screen(
     if len(found) > room:
         found = [*found[: room - 1], fitted(f"… {len(found) - room + 1} more lines: this window is low", console.width)]
     return found
+
+
+def warning(broken: Break, now: datetime.datetime) -> Text:
+    """The headline of a picture that is not kept current any more."""
+    why = (
+        "No answer from the API server"
+        if isinstance(broken.problem, errors.ApiUnreachableError)
+        else f"The API server lets nobody watch: {shortened(str(broken.problem))}"
+    )
+    return Text(f"{why} (for {age(broken.since.isoformat(), now)})", style="bold red")
 
 
 def without_age(line: str) -> str:

@@ -132,7 +132,8 @@ async def _wait_caught_up(cloud: Cloud, log: Log, seconds: float = CATCH_UP_SECO
 async def _watched(
     cloud: Cloud, *places: tuple[kinds.Resource, str, str | None]
 ) -> AsyncIterator[tuple[list[informer.Informer], asyncio.Event]]:
-    """Caches of objects (resource, namespace, and a name or all of them), and an Event that is set by every change."""
+    """Caches of objects (resource, namespace, and a name or all of them), and an Event that is set by every change,
+    also of whether they can be watched."""
     changed = asyncio.Event()
     async with client.Client(client.Config.load(str(cloud.kubeconfig)), "openstack-operator-cli") as api:
         caches = [
@@ -141,6 +142,7 @@ async def _watched(
         ]
         for cache in caches:
             cache.subscribe(lambda new, old: changed.set())
+            cache.subscribe_breaks(changed.set)
         watching = [asyncio.create_task(cache.run()) for cache in caches]
         try:
             yield caches, changed
@@ -212,6 +214,9 @@ async def wait_ready(cloud: Cloud, log: Log, seconds: float = DEPLOY_SECONDS) ->
                 stalled = conditions.find(item, conditions.STALLED)
                 if stalled and stalled["status"] == "True":
                     raise CloudError(f"the control plane needs help: {message}")
+                if cache.broken:
+                    # What was said last may be over.
+                    message = str(cache.broken.problem)
                 if message != said:
                     log(message)
                     said = message

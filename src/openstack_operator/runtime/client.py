@@ -15,7 +15,7 @@ import random
 import re
 import ssl
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -337,9 +337,16 @@ class Client:
             proceed = {"continue": following}
 
     async def watch(
-        self, resource: Resource, namespace: str | None, selectors: Mapping[str, str], resource_version: str
+        self,
+        resource: Resource,
+        namespace: str | None,
+        selectors: Mapping[str, str],
+        resource_version: str,
+        opened: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[Object, None]:
         """Watch events after ``resource_version`` until the server ends the stream. Close the generator.
+
+        ``opened`` is called when the server has agreed to be watched: the first event may come much later.
 
         Raises ``errors.ApiError`` (410 when the version is too old), ``errors.ApiUnreachableError``, and when the open
         stream goes silent ``errors.WatchSilentError``. Lines are split in ``_lines`` because aiohttp's own reader
@@ -363,6 +370,7 @@ class Client:
                 metrics.REQUESTS.labels("WATCH", resource.plural, response.status).inc()
                 if response.status >= 400:
                     raise _error(response.status, await response.read())
+                opened()
                 try:
                     async for line in _lines(response.content):
                         event = _decoded(line)

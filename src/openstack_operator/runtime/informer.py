@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from openstack_operator.runtime import errors, logs, metrics
@@ -33,6 +35,9 @@ LONGEST_DELAY_SECONDS = 30.0
 # A watch that lasted this long shows a server in order: what ended it calls for no delay.
 HEALTHY_SECONDS = 1.0
 
+# So long a server may refuse that starts, or that makes room for a kind anew: the next attempts tell.
+REFUSAL_SECONDS = 3.0
+
 # Longer strings are rarely the same in two objects.
 LONGEST_SHARED = 100
 
@@ -42,6 +47,15 @@ log = logs.get("informer")
 def key_of(item: Object) -> Key:
     metadata = item["metadata"]
     return metadata.get("namespace"), metadata["name"]
+
+
+@dataclass(frozen=True)
+class Break:
+    """A watch that ended, and no other can be had: what is cached may be over."""
+
+    since: datetime.datetime
+    problem: errors.OperatorError
+    """What the last attempt met."""
 
 
 class Informer:
@@ -69,6 +83,13 @@ class Informer:
         # The same by namespace: what lies in other namespaces must not cost those who look into one.
         self._namespaces: dict[str | None, dict[Key, Object]] = {}
         self.handlers: list[Handler] = []
+        self.broken: Break | None = None
+        """None while it is watched, and between one watch and the next."""
+        self._break_handlers: list[Callable[[], None]] = []
+        # When the last watch ended, and whether the attempt that is under way has got one.
+        self._ended_at: datetime.datetime | None = None
+        self._is_open = False
+        self._hurried = asyncio.Event()
         # resourceVersion that the cache stands at, where a watch starts; empty: a LIST comes first.
         self._position = ""
         # The same as a number, kept over relists.
@@ -87,6 +108,14 @@ class Informer:
 
     def subscribe(self, handler: Handler) -> None:
         self.handlers.append(handler)
+
+    def subscribe_breaks(self, handler: Callable[[], None]) -> None:
+        """The handler is called when ``broken`` changed."""
+        self._break_handlers.append(handler)
+
+    def hurry(self) -> None:
+        """Whoever waits for the next attempt waits no longer: the server is known to answer."""
+        self._hurried.set()
 
     def observe(self, item: Object) -> None:
         """Takes in an object that a write of ours returned, so that the next reconcile does not act on a stale one.
@@ -121,6 +150,8 @@ class Informer:
             began = time.monotonic()
             problem: errors.OperatorError | None = None
             how = "ended"
+            self._is_open = False
+            self._hurried.clear()
             try:
                 if not self._position:
                     listed_at = began
@@ -141,6 +172,7 @@ class Informer:
                 if refused.status == 410 and began - listed_at > HEALTHY_SECONDS:
                     metrics.WATCH_RESTARTS.labels(str(self.resource), how).inc()
                     continue
+            self._ended(problem)
             metrics.WATCH_RESTARTS.labels(str(self.resource), how).inc()
             delay = 0.0 if time.monotonic() - began > HEALTHY_SECONDS else _grown(delay)
             if problem is not None:
@@ -148,7 +180,31 @@ class Informer:
                     "watch ended", resource=str(self.resource), delay=round(delay, 1), problem=str(problem),
                     relist=not self._position,
                 )  # fmt: skip
-            await asyncio.sleep(delay * random.uniform(0.8, 1.2))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay * random.uniform(0.8, 1.2)):
+                    await self._hurried.wait()
+
+    def _opened(self) -> None:
+        self._is_open = True
+        self._broke(None)
+
+    def _ended(self, problem: errors.OperatorError | None) -> None:
+        """After each attempt. A watch that was open and ended is no break: whether there is another, the next one
+        tells."""
+        now = datetime.datetime.now(datetime.UTC)
+        if self._is_open or self._ended_at is None:
+            self._ended_at = now
+        if problem is None or self._is_open:
+            return
+        is_lasting = (now - self._ended_at).total_seconds() > REFUSAL_SECONDS
+        if is_lasting or isinstance(problem, errors.ApiUnreachableError):
+            self._broke(Break(self._ended_at, problem))
+
+    def _broke(self, found: Break | None) -> None:
+        if found != self.broken:
+            self.broken = found
+            for handler in self._break_handlers:
+                handler()
 
     async def _list(self) -> None:
         metrics.RELISTS.labels(str(self.resource)).inc()
@@ -170,7 +226,7 @@ class Informer:
                 self._drop(key)
 
     async def _watch(self) -> None:
-        stream = self._client.watch(self.resource, self._namespace, self.selectors, self._position)
+        stream = self._client.watch(self.resource, self._namespace, self.selectors, self._position, self._opened)
         async with contextlib.aclosing(stream):
             async for event in stream:
                 item = event["object"]
