@@ -199,6 +199,19 @@ REPORT = "Query (0x7f): INSERT INTO user VALUES ('x')\nCore pattern: core\n\nKer
         ("", 137, "OOMKilled", "exit code 137 (OOMKilled)"),
         (REPORT, 139, "Error", "exit code 139 (SIGSEGV)"),
         (f"Assertion `n > 0' failed.\n{REPORT}", 134, "Error", "exit code 134 (SIGABRT): Assertion `n > 0' failed."),
+        # What the container has left for its end, in place of the report.
+        (
+            "the volume is full: 0 MiB are free",
+            139,
+            "Error",
+            "exit code 139 (SIGSEGV): the volume is full: 0 MiB are free",
+        ),
+        (
+            "[ERROR] x\n[Note] write: No space left on device",
+            1,
+            "Error",
+            "exit code 1: [Note] write: No space left on device",
+        ),
         ("no such file", 128, "StartError", "exit code 128 (StartError): no such file"),
         ("", 3, "Error", "exit code 3: Error"),
         ("usage: x", 255, "Error", "exit code 255: usage: x"),
@@ -214,6 +227,17 @@ def test_a_container_that_runs_between_two_crashes_is_told_with_the_last_one() -
         {**state("main", running={"startedAt": "2026-01-01T00:00:00Z"}), "lastState": ended("KeyError: 'x'")}
     ])  # fmt: skip
     assert explained(found) == "pod p: container main is not ready yet: exit code 1: KeyError: 'x'"
+
+
+def test_a_container_that_crashes_of_a_full_volume_is_told_with_it_at_every_moment() -> None:
+    full = "the volume of the database is full: 0 MiB are free; it takes no data until there is more"
+    running = state("main", running={"startedAt": "2026-01-01T00:00:00Z"})
+    waiting = state("main", waiting={"reason": "CrashLoopBackOff", "message": "back-off 10s"})
+    for moment, said in (running, "is not ready yet"), (waiting, "CrashLoopBackOff"):
+        last = {**moment, "lastState": ended(f"{full}\n", 139), "started": False}
+        message = explained(recorded("p", phase="Running", containerStatuses=[last]))
+        assert message.startswith("pod p: container main")
+        assert message.endswith(f"{said}: exit code 139 (SIGSEGV): {full}")
 
 
 def test_a_container_that_has_started_again_is_told_with_what_it_lacks_now() -> None:

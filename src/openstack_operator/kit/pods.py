@@ -27,7 +27,10 @@ _BESIDE = re.compile(
     r"VACUUM:|goodbye to uWSGI|^\s*(?:\^+|~+[\^~]*)\s*$|During handling of the above exception|"
     r"^[\d-]{10} [\d:.]{12} \d+ [A-Z]+ [\w.]+(?: ?$| {3,}\S)|Traceback \(most recent call last\)"
 )
-_ERROR = re.compile(r"error|critical|fatal|exception|failed|cannot|can't|could not|denied|refused|panic", re.IGNORECASE)
+_ERROR = re.compile(
+    r"error|critical|fatal|exception|failed|cannot|can't|could not|denied|refused|panic|no space left|\bis full\b",
+    re.IGNORECASE,
+)
 
 # A process that a signal ended.
 _SIGNALLED = 128

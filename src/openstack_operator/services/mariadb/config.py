@@ -9,6 +9,20 @@ PORT = 3306
 DATA = "/var/lib/mysql"
 RUN = "/run/mysqld"
 
+LEAST_MEBIBYTES = 32
+"""Free on the volume: with less, InnoDB cannot make a table of any size larger, and waits with whoever writes."""
+LAST_WORDS = "/dev/termination-log"
+"""What stands here when a container ends is what its pod says of it. The kubelet makes it, for everyone to write."""
+
+# A server may crash of a full volume, and the report of that crash does not say so: whoever looks before it leaves the
+# word for then.
+ROOM = (
+    f'free=$(($(stat --file-system --format="%a * %S" {DATA}) >> 20)); '
+    f"if [ $free -ge {LEAST_MEBIBYTES} ]; then [ ! -s {LAST_WORDS} ] || true > {LAST_WORDS}; "
+    'else echo "the volume of the database is full: $free MiB are free; it takes no data until there is more" | '
+    f"tee {LAST_WORDS}; false; fi"
+)
+
 # Collations are pinned: the defaults of MariaDB 11 differ from what the migrations of the services were written for.
 CHARACTER_SET, COLLATION = "utf8mb3", "utf8mb3_general_ci"
 
@@ -55,8 +69,9 @@ def init_sql(password: str) -> str:
 START = f"""\
 #!/bin/sh
 # Makes the data directory once (under another name first: a start that is cut off leaves nothing half-made),
-# then serves.
+# then serves. On a full volume too: only a server that runs can give room back.
 set -eu
+({ROOM}) || true
 if [ ! -d {DATA}/data/mysql ]; then
   rm -rf {DATA}/data.new
   mariadb-install-db --no-defaults --datadir={DATA}/data.new --skip-test-db \\

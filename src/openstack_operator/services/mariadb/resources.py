@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from openstack_operator.kit import blueprint, config, kinds, probes, workloads
-from openstack_operator.services.mariadb.config import DATA, PORT, RUN
+from openstack_operator.services.mariadb.config import DATA, PORT, ROOM, RUN
 from openstack_operator.services.mariadb.types import MariaDBSpec
 
 UID = 42434
-LEAST_MEBIBYTES = 32
-"""Free on the volume: with less, InnoDB cannot make a table of any size larger, and waits with whoever writes."""
-ROOM = (
-    f'free=$(($(stat --file-system --format="%a * %S" {DATA}) >> 20)); [ $free -ge {LEAST_MEBIBYTES} ] || '
-    '{ echo "the volume of the database is full: $free MiB are free; it takes no data until there is more"; exit 1; }'
-)
 
 
 def takes_requests(spec: MariaDBSpec) -> str:

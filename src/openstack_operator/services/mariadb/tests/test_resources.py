@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from openstack_operator.kit import config, workloads
+from openstack_operator.services.mariadb import config as files
 from openstack_operator.services.mariadb import resources
 from openstack_operator.services.mariadb.types import MariaDBSpec
 
@@ -48,12 +50,65 @@ def test_the_memory_request_follows_the_buffer_pool() -> None:
     ],
 )
 def test_a_server_without_room_for_data_is_not_ready(tmp_path: Path, blocks: str, code: int, said: str) -> None:
-    """With a `stat` that says what a file system of any size would."""
-    stat = tmp_path / "stat"
-    stat.write_text(f'#!/bin/sh\necho "{blocks}"\n')
-    stat.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-c", resources.ROOM], check=False, capture_output=True, text=True, env=environment, timeout=30
-    )
+    """With a `stat` that says what a file system of any size would. What is said stands there for the end, too."""
+    last_words = tmp_path / "termination-log"
+    last_words.write_text("of an earlier look")
+    done = run("bash", files.ROOM, tmp_path, stat=f'echo "{blocks}"')
     assert (done.returncode, done.stdout, done.stderr) == (code, said, "")
+    assert last_words.read_text() == said
+
+
+@pytest.mark.parametrize(
+    ("blocks", "said"),
+    [
+        ("8192 * 4096", ""),
+        ("256 * 4096", "the volume of the database is full: 1 MiB are free; it takes no data until there is more\n"),
+    ],
+)
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_server_that_crashes_of_a_full_volume_leaves_word_of_it(
+    tmp_path: Path, blocks: str, said: str, is_new: bool
+) -> None:
+    """It is started all the same: only a server that runs can give room back."""
+    (tmp_path / "termination-log").touch()
+    (tmp_path / "mysql").mkdir()
+    if not is_new:
+        (tmp_path / "mysql" / "data" / "mysql").mkdir(parents=True)
+    done = run(
+        "sh", files.START, tmp_path,
+        stat=f'echo "{blocks}"', mariadbd="kill -SEGV $$", **{"mariadb-install-db": f"mkdir {tmp_path}/mysql/data.new"},
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGSEGV
+    assert done.stdout == said
+    assert (tmp_path / "termination-log").read_text() == said
+
+
+def test_a_volume_too_full_for_its_first_files_leaves_word_of_it(tmp_path: Path) -> None:
+    (tmp_path / "termination-log").touch()
+    (tmp_path / "mysql").mkdir()
+    install = {"mariadb-install-db": "exit 1"}
+    done = run("sh", files.START, tmp_path, stat='echo "0 * 4096"', mariadbd="exit 0", **install)
+    assert done.returncode == 1
+    assert "full: 0 MiB are free" in (tmp_path / "termination-log").read_text()
+
+
+def test_a_server_starts_where_no_word_can_be_left(tmp_path: Path) -> None:
+    (tmp_path / "mysql" / "data" / "mysql").mkdir(parents=True)
+    (tmp_path / "termination-log").mkdir()
+    for blocks in "8192 * 4096", "0 * 4096":
+        done = run("sh", files.START, tmp_path, stat=f'echo "{blocks}"', mariadbd="echo serves")
+        assert done.stdout.splitlines()[-1] == "serves"
+
+
+def run(shell: str, script: str, directory: Path, **programs: str) -> subprocess.CompletedProcess[str]:
+    """Runs a script of the container in this directory, with programs that do what is given."""
+    found = directory / "bin"
+    found.mkdir(exist_ok=True)
+    for name, text in programs.items():
+        (found / name).write_text(f"#!/bin/sh\n{text}\n")
+        (found / name).chmod(0o755)
+    script = script.replace(files.LAST_WORDS, f"{directory}/termination-log").replace(files.DATA, f"{directory}/mysql")
+    environment = {**os.environ, "PATH": f"{found}:{os.environ['PATH']}"}
+    return subprocess.run(
+        [shell, "-c", script], check=False, capture_output=True, text=True, env=environment, timeout=30
+    )
