@@ -199,6 +199,8 @@ NODE_AGENTS = {
     ("neutron", "ovn-agent"),
     ("nova", "libvirt"),
     ("nova", "compute"),
+    # The embedded cluster's own: it takes packets from a queue of the node, in the node's own network.
+    ("kube-network-policies", "agent"),
 }
 
 
@@ -212,9 +214,17 @@ def _containers(pod: Object) -> list[Object]:
     return [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
 
 
+def _is_of_a_test(item: Object) -> bool:
+    """Whether it lies in a namespace that a test has made, with pods of its own."""
+    return str(item["metadata"]["namespace"]).startswith("e2e-")
+
+
 @pytest.fixture(scope="module")
 def pods(cloud: Cloud) -> list[Object]:
-    return [*cloud.cluster.items("pods", cloud.namespace), *cloud.cluster.items("pods", OPERATOR_NAMESPACE)]
+    """Those of all namespaces: the cloud's, the operator's, and the cluster's own."""
+    found = [pod for pod in cloud.cluster.items("pods") if not _is_of_a_test(pod)]
+    assert {cloud.namespace, OPERATOR_NAMESPACE, "kube-system"} <= {pod["metadata"]["namespace"] for pod in found}
+    return found
 
 
 def test_containers_are_restricted(pods: list[Object]) -> None:
@@ -246,9 +256,11 @@ def test_containers_are_restricted(pods: list[Object]) -> None:
 WORKLOADS = ("deployments", "statefulsets", "daemonsets", "jobs", "cronjobs")
 
 
-def _templates(cluster: Cluster, namespace: str) -> Iterator[tuple[str, Object]]:
-    """Pod templates of all workloads, and how to call them."""
-    for item in cluster.items(",".join(WORKLOADS), namespace):
+def _templates(cluster: Cluster) -> Iterator[tuple[str, Object]]:
+    """Pod templates of the workloads of all namespaces, and how to call them."""
+    for item in cluster.items(",".join(WORKLOADS)):
+        if _is_of_a_test(item):
+            continue
         spec = item["spec"]["jobTemplate"]["spec"] if item["kind"] == "CronJob" else item["spec"]
         template = spec["template"]
         # A StatefulSet gives its pods these volumes by itself.
@@ -256,17 +268,14 @@ def _templates(cluster: Cluster, namespace: str) -> Iterator[tuple[str, Object]]
             {"name": claim["metadata"]["name"], "persistentVolumeClaim": {"claimName": "any"}}
             for claim in spec.get("volumeClaimTemplates", [])
         )
-        yield f"{item['kind']} {item['metadata']['name']}", template
+        yield f"{item['kind']} {item['metadata']['namespace']}/{item['metadata']['name']}", template
 
 
 def test_kubernetes_own_standard_takes_every_pod_but_the_agents_of_nodes(cloud: Cloud, namespace: str) -> None:
     """A namespace that enforces the Pod Security Standard `restricted` is asked about each template."""
     cloud.cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
     cloud.cluster.until("serviceaccounts", "default", namespace, lambda item: item is not None, "there")
-    templates = [
-        *_templates(cloud.cluster, cloud.namespace),
-        *_templates(cloud.cluster, OPERATOR_NAMESPACE),
-    ]
+    templates = list(_templates(cloud.cluster))
     refused = {}
     for where, template in templates:
         spec = {key: value for key, value in template["spec"].items() if not key.startswith("serviceAccount")}
@@ -375,13 +384,14 @@ def _privileged_files(root: Path) -> Iterator[str]:
 
 
 def test_only_those_who_need_it_get_a_token(pods: list[Object]) -> None:
-    """The operator, and the rotation of keys, which changes one Secret."""
+    """The operator, the rotation of keys, which changes one Secret, and of the cluster's own those that follow its
+    Services and policies."""
     holders = {
         pod["metadata"]["labels"].get("app.kubernetes.io/component", pod["metadata"]["name"])
         for pod in pods
         if any("serviceAccountToken" in str(volume) for volume in pod["spec"].get("volumes", []))
     }
-    assert holders <= {"operator", "fernet-rotate"}
+    assert holders <= {"operator", "fernet-rotate", "dns", "agent"}
 
 
 def test_the_operator_has_the_generated_rights_and_nothing_more(cluster: Cluster) -> None:
