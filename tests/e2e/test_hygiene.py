@@ -15,7 +15,7 @@ import re
 import stat
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +33,8 @@ PUBLIC_KEYS = {"user", "username", "hostname", "host", "port", "database", "vhos
 # Lines of configuration files in Secrets that are told to the user as rows with a secret in it.
 OPTION = re.compile(r"^\s*([\w.-]+)\s*[=:]\s*(\S.*)$")
 LONG_LINE = 40
+# Everybody is shown it, and the API server is told of it in base64 (caBundle).
+CERTIFICATE, KEY = "-----BEGIN CERTIFICATE-----", "PRIVATE KEY-----"
 
 # --- nothing secret outside of Secrets --------------------------------------------------------------------------------
 
@@ -43,8 +45,13 @@ def _values(item: Object) -> Iterator[tuple[str, str]]:
         where = f"Secret {item['metadata']['namespace']}/{item['metadata']['name']}: {key}"
         with contextlib.suppress(UnicodeDecodeError):
             text = base64.b64decode(data).decode().strip()
+            if text.startswith(CERTIFICATE) and KEY not in text:
+                continue
             if key not in PUBLIC_KEYS:
                 yield where, text
+                # A Secret that is printed whole. The same as the text's own base64, unless there is space around it.
+                if len(text) >= SHORTEST:
+                    yield where, data
             if "\n" in text:
                 for line in text.splitlines():
                     option = OPTION.match(line)
@@ -59,15 +66,27 @@ RECONCILED = re.compile(r'openstack_operator_reconcile_total\{kind="(\w+)",resul
 PASS_SECONDS = 120
 
 
-@pytest.fixture(scope="module")
-def secrets(cloud: Cloud) -> dict[bytes, str]:
-    """Where each secret text stands, by the text, as it is and as it is written in URLs."""
+def _forms(text: str) -> set[str]:
+    """The text as it is, and as it is written in URLs, in JSON, and in the data of a Secret."""
+    forms = {text, urllib.parse.quote(text, safe=""), json.dumps(text)[1:-1]}
+    # What is too short to be looked for is not looked for in a longer form either.
+    return forms | ({base64.b64encode(text.encode()).decode()} if len(text) >= SHORTEST else set())
+
+
+def _searched(items: Iterable[Object]) -> dict[bytes, str]:
+    """Where each secret text of these Secrets stands, by each form of the text."""
     found: dict[bytes, str] = {}
-    for item in cloud.cluster.items("secrets"):
+    for item in items:
         for where, text in _values(item):
-            for form in {text, urllib.parse.quote(text, safe=""), json.dumps(text)[1:-1]}:
+            for form in _forms(text):
                 if len(form) >= SHORTEST:
                     found.setdefault(form.encode(), where)
+    return found
+
+
+@pytest.fixture(scope="module")
+def secrets(cloud: Cloud) -> dict[bytes, str]:
+    found = _searched(cloud.cluster.items("secrets"))
     assert len(found) > 20
     return found
 
@@ -90,6 +109,37 @@ def test_a_secret_in_a_text_is_found(secrets: dict[bytes, str]) -> None:
     assert _leaks(secrets, iter([("here", b"password = " + value + b"\n"), ("there", b"nothing")])) == [
         f"here holds {where}"
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password = pa/ss word+1",
+        "amqp://user:pa%2Fss%20word%2B1@host",
+        'data: {"password":"cGEvc3Mgd29yZCsx"}',
+        "Secret(data={'padded': 'cGEvc3Mgd29yZCsxCg=='})",
+        '"credentials": "W2RhdGFiYXNlXQpjb25uZWN0aW9uID0gbXlzcWw6Ly91OnBhL3NzQGgK"',
+    ],
+)
+def test_every_form_of_a_secret_is_found(text: str) -> None:
+    data = {
+        "password": "pa/ss word+1",
+        "padded": "pa/ss word+1\n",
+        "credentials": "[database]\nconnection = mysql://u:pa/ss@h\n",
+    }
+    assert _leaks(_searched([_secret(data)]), iter([("here", text.encode())])) != []
+
+
+def test_what_is_public_in_a_secret_is_no_secret() -> None:
+    certificate = f"{CERTIFICATE}\n{'A' * 64}\n-----END CERTIFICATE-----\n"
+    found = _searched([_secret({"username": "openstack", "name": "nova", "ca.crt": certificate})])
+    assert found == {}
+    assert _searched([_secret({"both.pem": f"{certificate}-----BEGIN PRIVATE KEY-----\n{'B' * 64}\n"})]) != {}
+
+
+def _secret(data: dict[str, str]) -> Object:
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+    return {"metadata": {"namespace": "any", "name": "any"}, "data": encoded}
 
 
 def test_no_object_but_a_secret_holds_a_secret(cloud: Cloud, secrets: dict[bytes, str]) -> None:
