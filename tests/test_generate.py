@@ -218,6 +218,7 @@ def test_the_install_manifest_applies_and_grants_what_is_declared_and_no_more(
         "clusterrole.rbac.authorization.k8s.io/openstack-operator-view",
         "clusterrole.rbac.authorization.k8s.io/openstack-operator-edit",
         "service/openstack-operator",
+        "networkpolicy.networking.k8s.io/openstack-operator",
         "deployment.apps/openstack-operator",
         "validatingwebhookconfiguration.admissionregistration.k8s.io/openstack-operator",
     ]
@@ -251,6 +252,21 @@ def test_the_install_manifest_applies_and_grants_what_is_declared_and_no_more(
     assert _can(apiserver, "patch", hooks, "", generate.OPERATOR)
     assert not any(_can(apiserver, verb, hooks, "", "somebody-elses") for verb in ("get", "patch", "update", "delete"))
     assert not any(_can(apiserver, verb, hooks, "", generate.OPERATOR) for verb in ("create", "update", "delete"))
+
+
+def test_the_operator_is_connected_to_for_its_webhook_by_all_for_metrics_by_pods_and_for_health_by_its_node_only() -> (
+    None
+):
+    policy = generate.network_policy("1.2.3")
+    pod = generate.deployment("1.2.3")["spec"]["template"]
+    port_of = {one["name"]: one["containerPort"] for one in pod["spec"]["containers"][0]["ports"]}
+    admitted = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["spec"]["ingress"]}
+
+    assert set(port_of) == {"webhook", "metrics", "health"}
+    assert admitted == {port_of["webhook"]: None, port_of["metrics"]: [{"namespaceSelector": {}}]}
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    # What it connects to is nobody's business here: the API server, DNS, databases, Keystone.
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
 
 
 def test_the_operators_pod_passes_the_restricted_pod_security_standard(apiserver: ControlPlane) -> None:

@@ -163,6 +163,7 @@ def install(source: Catalogue) -> list[Manifest]:
         *(kinds.crd(kind) for kind in source.kinds),
         *access(source),
         service(source.version),
+        network_policy(source.version),
         deployment(source.version),
         # Last: the API server asks nobody before there is somebody to answer.
         webhooks(source),
@@ -234,6 +235,26 @@ def service(version: str) -> Manifest:
         "ports": [{"name": "webhook", "port": 443, "targetPort": "webhook", "protocol": "TCP"}],
     }
     return _manifest(kinds.SERVICE, OPERATOR, version, spec=spec)
+
+
+def network_policy(version: str) -> Manifest:
+    """Who may connect to the operator (ADR-0006). Its health port is for the kubelet alone: what comes from a pod's own
+    node is always admitted."""
+
+    def rule(port: int, **whom: object) -> Manifest:
+        return {"ports": [{"port": port, "protocol": "TCP"}], **whom}
+
+    spec = {
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": OPERATOR}},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            # The API server is no pod, and what it calls from is another address in every cluster.
+            rule(WEBHOOK_PORT),
+            # A Prometheus in any namespace.
+            rule(METRICS_PORT, **{"from": [{"namespaceSelector": {}}]}),
+        ],
+    }
+    return _manifest(kinds.NETWORKPOLICY, OPERATOR, version, spec=spec)
 
 
 def webhooks(source: Catalogue) -> Manifest:
