@@ -28,6 +28,8 @@ DNS = ("deployment/coredns", "-n", "kube-system")
 DNS_SECONDS = 45
 VOLUME_MEBIBYTES = 420
 CLASS = "faults-full"
+FULL = "the volume of the database is full"
+"""That the server crashed of it says less."""
 
 
 def test_an_image_that_cannot_be_pulled_is_named_and_mended(fresh: SmallScene) -> None:
@@ -167,7 +169,7 @@ def test_a_full_volume_of_the_database_is_named(fresh: SmallScene, tmp_path: Pat
     with _volume(fresh.cluster, directory):
         fresh.make(mariadb={"storageClass": CLASS})
         fresh.until_whole(time.monotonic())
-        with fresh.fault("volume of MariaDB full, then freed", group=GROUP, blames="mariadb") as fault:
+        with fresh.fault("volume of MariaDB full, then freed", group=GROUP, blames=FULL) as fault:
             filler = directory / "filler"
             _fill(filler)
             try:
