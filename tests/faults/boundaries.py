@@ -16,10 +16,14 @@ from clusters import Object, condition
 from small_scene import SmallScene
 
 from openstack_operator import controlplane
+from openstack_operator.kit.service import Service
+from openstack_operator.runtime.controller import Controller
 
 Boundary = tuple[str, str]
 """Kind and condition."""
 
+# What waits for pods or for a Job: it becomes True in a later write than what it needs.
+WORK = ("DeploymentReady", "BootstrapReady", "DatabaseSyncReady")
 ALWAYS = ("openstackcontrolplane", "mariadb", "rabbitmq", "memcached")
 WATCH_SECONDS = 550
 NEXT_SECONDS = 120
@@ -42,6 +46,27 @@ def of(enabled: tuple[str, ...]) -> set[Boundary]:
         for controller in service.controllers
         for step in controller.steps
     }
+
+
+def least(enabled: tuple[str, ...]) -> int:
+    """How many writes there are at least, one after the other, that make one of these conditions True: the longest way
+    of needs through the tables, from one condition that waits for work in the cluster to the next, and one write before
+    the first of them. What goes on beside that may become True in the moment in which another process is killed."""
+    services = [one for one in controlplane.EVERYTHING if one.name in (*ALWAYS, *enabled)]
+    by_kind = {kind.resource: one for one in services for kind in one.kinds}
+
+    def of_table(controller: Controller[Any]) -> int:
+        longest: dict[str, int] = {}
+        for step in controller.steps:
+            needs = tuple(longest) if step.needs is None else step.needs
+            longest[step.condition] = (step.condition in WORK) + max((longest[one] for one in needs), default=0)
+        return max(longest.values())
+
+    def of_service(service: Service) -> int:
+        own = max(map(of_table, service.controllers))
+        return own + max((of_service(by_kind[kind]) for kind in service.needs if kind in by_kind), default=0)
+
+    return 1 + max(of_service(one) for one in services)
 
 
 class Watched:

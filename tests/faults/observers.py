@@ -216,7 +216,7 @@ class Blame(Observer):
         self._command += ["--kubeconfig", str(kubeconfig), "--namespace", namespace]
         self._environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
         self.said: list[tuple[float, list[str]]] = []
-        """When it was asked or told, and what is waited for; nothing where all is Ready."""
+        """When it was told, and what is waited for; nothing where all is Ready."""
 
     def observe(self) -> None:
         with contextlib.ExitStack() as open_watches:
@@ -225,12 +225,12 @@ class Blame(Observer):
                 if watch is None or watch.poll() is not None:
                     # It ends where the API server does not answer at its start.
                     watch = open_watches.enter_context(self._watching())
-                asked = time.monotonic()
                 done = subprocess.run(
                     [*self._command, "-o", "json"], check=False, capture_output=True, text=True, timeout=60,
                     env=self._environment,
                 )  # fmt: skip
-                self.said.append((asked, list(self._lines(done))))
+                # Nobody is told before the command has ended.
+                self.said.append((time.monotonic(), list(self._lines(done))))
 
     @contextlib.contextmanager
     def _watching(self) -> Iterator[subprocess.Popen[str]]:

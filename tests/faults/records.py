@@ -8,46 +8,63 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import statistics
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import demands
+
 BEGIN, END = "<!-- faults: begin -->", "<!-- faults: end -->"
+LATER_BEGIN, LATER_END = "<!-- later: begin -->", "<!-- later: end -->"
 PAGE = "reliability.md"
 GROUPS = ("operator", "infrastructure", "node", "hands", "inputs", "rollouts")
-LONGEST = 110
+CLOUD, SMALL, ROLLED = "cloud", "small", "rolled"
+"""Stages: the cloud of `./up` with a VM and a client of each API; a small cloud with a client of Keystone and no VM;
+one that is rolled out again and again, without clients, a VM, and a reader of `status`."""
+LONGEST, WIDTH = 110, 120
 
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """One fault, once. Times in seconds."""
+    """One fault, once. Times in seconds; None for what was not measured."""
 
     group: str
     name: str
+    stage: str
     blamed: float | None
-    """From the fault to the first `status` that named it; None where it was over before, or nothing was to be told."""
+    """From the fault to the first line of `status` that named it, or to the first of all where none is demanded; None
+    where nothing was told."""
     told: str
     """That line."""
+    is_named: bool
+    """Whether a line that names it is demanded, and was told."""
     lasted: float
     """How long it was kept up; 0 for what happens once."""
     recovery: float
     """From the fault's end until everything was well again."""
-    failed: dict[str, int]
-    """Failed requests by service, until everything was well."""
+    failed: dict[str, int] | None
+    """Failed requests by service, until everything was well; services without any are not there."""
     problems: list[str]
     """What they failed with."""
-    lost: int
+    lost: int | None
     """Echoes without an answer, of ten a second."""
-    silence: float
+    silence: float | None
     """The longest time without an answer."""
-    pods: int
+    pods: int | None
     """Pods of the cloud that are others now, or started again."""
     ended: list[str] = dataclasses.field(default_factory=list)
     """Last words of containers that ended meanwhile and were started again in the same pod."""
     revision: str = ""
     """Of the code on which it was seen."""
+    counted: str = ""
+    """What else was counted, with its number."""
+
+
+def replaced(before: Mapping[str, tuple[str, int]], now: Mapping[str, tuple[str, int]]) -> int:
+    """How many of these pods (uid and restarts by name) are others now, or gone, or started again."""
+    return sum(now.get(name) != value for name, value in before.items())
 
 
 class Kept(list[Record]):
@@ -75,7 +92,7 @@ class Kept(list[Record]):
 
 
 def table(found: Sequence[Record]) -> str:
-    """Markdown: a row for each fault, of several times the median, and the worst of what was lost."""
+    """Markdown: a row for each fault, of several times the worst."""
     lines = [
         "| fault | times | named after | `status` says | back after | failed requests | VM silent | pods replaced |",
         "|---|---|---|---|---|---|---|---|",
@@ -89,22 +106,36 @@ def table(found: Sequence[Record]) -> str:
 
 
 def _row(times: Sequence[Record]) -> str:
-    blamed = [one.blamed for one in times if one.blamed is not None]
-    told = next((one.told for one in times if one.told), "")
     lasted = max(one.lasted for one in times)
-    worst = max(times, key=lambda one: sum(one.failed.values()))
-    failed = ", ".join(f"{service} {count}" for service, count in worst.failed.items()) or "0"
+    least = min((one.counted for one in times if one.counted), key=_number, default="")
+    latest = max(times, key=lambda one: -1.0 if one.blamed is None else one.blamed)
+    told = "-" if latest.blamed is None else f"{latest.blamed:.1f} s"
+    failed = [one.failed for one in times if one.failed is not None]
+    silence = [one.silence for one in times if one.silence is not None]
+    pods = [one.pods for one in times if one.pods is not None]
     cells = [
-        times[0].name + (f", for {lasted:.0f} s" if lasted else ""),
+        times[0].name
+        + (f", for {lasted:.0f} s" if lasted else "")
+        + (f", {least}" if least else "")
+        + (" (small cloud)" if times[0].stage == SMALL else ""),
         str(len(times)),
-        f"{statistics.median(blamed):.1f} s" if blamed else "-",
-        _text(told) or "-",
-        f"{statistics.median(one.recovery for one in times):.1f} s",
-        failed,
-        f"{max(one.silence for one in times):.1f} s",
-        str(max(one.pods for one in times)),
+        f"({told})" if told != "-" and not latest.is_named else told,
+        _text(latest.told) or "-",
+        f"{max(one.recovery for one in times):.1f} s",
+        _failed(max(failed, key=lambda one: sum(one.values()))) if failed else "-",
+        f"{max(silence):.1f} s" if silence else "-",
+        str(max(pods)) if pods else "-",
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _failed(requests: Mapping[str, int]) -> str:
+    return ", ".join(f"{service} {count}" for service, count in requests.items()) or "0"
+
+
+def _number(counted: str) -> int:
+    """What "23 kills" begins with."""
+    return int(counted.split(maxsplit=1)[0])
 
 
 def _text(line: str) -> str:
@@ -127,12 +158,28 @@ def section(result: dict[str, Any]) -> str:
 """
 
 
+def later() -> str:
+    """What is named later than everything else, and why; goes between marks of its own."""
+    lines = [LATER_BEGIN]
+    for why, faults in demands.LATER.items():
+        names = ", ".join(f"{name} (at most {seconds:.0f} s)" for name, seconds in faults.items())
+        lines += textwrap.wrap(f"- {names}: {why}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join([*lines, LATER_END]) + "\n"
+
+
+def published(page: str, result: dict[str, Any]) -> str:
+    """The page with the table of a result, and with what is demanded now."""
+    for begin, end, text in ((BEGIN, END, section(result)), (LATER_BEGIN, LATER_END, later())):
+        before, _, rest = page.partition(begin)
+        _, _, after = rest.partition(end)
+        page = before + text + after.removeprefix("\n")
+    return page
+
+
 def publish(result: dict[str, Any], docs: Path) -> None:
-    """Puts the table into the documentation."""
+    """Puts table and demands into the documentation."""
     page = docs / PAGE
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(before + section(result) + after.lstrip("\n"))
+    page.write_text(published(page.read_text(), result))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import demands
 import openstack
 import records
 from clouds import Cloud
@@ -32,6 +33,8 @@ LOOK_SECONDS = 0.5
 CALM_SECONDS = 3.0
 WHOLE_SECONDS = 300
 BLAME_SECONDS = 60
+# Not one echo of ten a second is lost.
+QUIET = 0.0
 WORKLOADS = "deployments,statefulsets,daemonsets"
 TYPES = {"identity": "identity", "image": "image", "placement": "placement", "network": "network", "compute": "compute"}
 
@@ -94,11 +97,14 @@ class Fault:
     name: str
     group: str
     blames: str
-    """A pattern of the line of `status` that names what is broken; empty where nothing is to be told."""
+    """A pattern of the line of `status` that names what is broken; empty where none is demanded."""
+    stage: str = records.CLOUD
     began: float = dataclasses.field(default_factory=time.monotonic)
     mended: float | None = None
     """When what was broken for a while was given back; recovery counts from here."""
     back: float = 0.0
+    counted: str = ""
+    """What else was counted, with its number."""
 
     def begin(self) -> None:
         """Says that it is broken from now on: what came before it in the block was not felt yet."""
@@ -122,27 +128,30 @@ class Fault:
         self,
         back: float,
         failed: dict[str, list[str]],
-        pods: dict[str, tuple[str, int]],
-        lost: int = 0,
-        silence: float = 0.0,
+        pods: dict[str, tuple[str, int]] | None,
+        lost: int | None = None,
+        silence: float | None = None,
     ) -> records.Record:
         """What is kept of it: ``back`` is when all was well again, ``failed`` what went wrong by service, ``pods`` are
-        those from before."""
-        found = self.scene.blame.first(self.blames, self.began) if self.blames else None
+        those from before. None is for what nobody looked at."""
+        found = self.scene.blame.first(self.blames, self.began)
         now = self.scene.cloud.pods()
         return records.Record(
             group=self.group,
             name=self.name,
+            stage=self.stage,
             blamed=None if found is None else round(found[0] - self.began, 1),
             told="" if found is None else found[1],
+            is_named=bool(self.blames) and found is not None,
             lasted=round(self.mended - self.began, 1) if self.mended else 0.0,
             recovery=round(max(0.0, back - (self.mended or self.began)), 1),
             failed={service: len(problems) for service, problems in failed.items()},
             problems=sorted({one for problems in failed.values() for one in problems}),
             lost=lost,
             silence=silence,
-            pods=sum(now.get(name) != value for name, value in pods.items()),
-            ended=self._last_words(pods, now),
+            pods=None if pods is None else records.replaced(pods, now),
+            ended=self._last_words(pods or {}, now),
+            counted=self.counted,
         )
 
     def _last_words(self, before: dict[str, tuple[str, int]], now: dict[str, tuple[str, int]]) -> list[str]:
@@ -153,10 +162,14 @@ class Fault:
         return [line for pod in pods if pod is not None for line in cloud.cluster.last_words(pod)]
 
     def require_named(self, record: records.Record) -> None:
-        """Fails where `status` has not named what it should have."""
+        """Fails where `status` has not named what it should have, and for the record also where it did so late."""
         if self.blames:
             said = sorted({line for at, lines in self.scene.blame.said if at >= self.began for line in lines})
             assert record.blamed is not None, f"status never named {self.blames!r}: {said}"
+            # A machine that does other work as well tells little about seconds.
+            if repeats_all():
+                most = demands.seconds(self.name)
+                assert record.blamed <= most, f"named after {record.blamed} s, not {most:.0f}: {record.told}"
 
 
 class Scene:
@@ -265,7 +278,8 @@ class Scene:
     ) -> Iterator[Fault]:
         """Breaks something in the block, and sees to it that it comes back within `seconds`.
 
-        The VM's process stays unless `keeps_guest` is False, and the VM is silent for at most `silence` seconds.
+        The VM's process stays unless `keeps_guest` is False, and the VM is silent for at most `silence` seconds; QUIET
+        lets no echo be lost.
         `changes` turns the inventory from before into the one that is wanted afterwards.
         """
         # It was calm when the one before was over.
@@ -286,8 +300,9 @@ class Scene:
         assert self.inventory() == changes(before)
         if keeps_guest:
             assert self.guest_process() == process, "the VM's process is another one"
-        # A machine that does other work as well tells little about seconds.
-        if silence is not None and repeats_all():
+        if silence == QUIET:
+            assert record.lost == 0, f"{record.lost} echoes were lost, the VM was silent for {record.silence} s"
+        elif silence is not None and repeats_all():
             assert record.silence <= silence, f"the VM was silent for {record.silence} s"
         fault.require_named(record)
 

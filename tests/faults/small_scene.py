@@ -30,8 +30,15 @@ GONE_SECONDS = 240
 class SmallFault(whole.Fault):
     """One fault while it lasts."""
 
+    stage: str = records.SMALL
     asked: float | None = None
     """When a cloud that was taken away was asked for again: who asks it something before it is there gets no answer."""
+    pods: dict[str, tuple[str, int]] | None = None
+    """Those from before; None where there was no cloud before."""
+
+    def begin(self) -> None:
+        self.pods = self.scene.cloud.pods()
+        super().begin()
 
     def ask_again(self) -> None:
         """Says that what was deleted is gone, and is made again now."""
@@ -120,11 +127,11 @@ class SmallScene:
     ) -> Iterator[SmallFault]:
         """Breaks something of a running cloud in the block; see `Scene.fault`."""
         self.until_whole(time.monotonic())
-        before, pods = self.inventory(), self.cloud.pods()
-        fault = SmallFault(self, name, group, blames)
+        before = self.inventory()
+        fault = SmallFault(self, name, group, blames, pods=self.cloud.pods())
         yield fault
         back = self.until_whole(fault.mended or time.monotonic(), seconds)
-        self._note(fault, back, fault.began, pods)
+        self._note(fault, back, fault.began)
         assert self.inventory() == changes(before)
 
     @contextlib.contextmanager
@@ -137,11 +144,11 @@ class SmallScene:
         yield fault
         back = self.until_whole(fault.mended or time.monotonic(), seconds)
         good = [one.at for one in self.api.answers if one.at >= (fault.asked or fault.began) and not one.problem]
-        self._note(fault, back, min(good, default=back), {})
+        self._note(fault, back, min(good, default=back))
 
-    def _note(self, fault: SmallFault, back: float, since: float, pods: dict[str, tuple[str, int]]) -> None:
+    def _note(self, fault: SmallFault, back: float, since: float) -> None:
         failed = self.api.failed(since, back)
-        record = fault.record(back, {"identity": failed} if failed else {}, pods)
+        record = fault.record(back, {"identity": failed} if failed else {}, fault.pods)
         self.records.append(record)
         fault.require_named(record)
 

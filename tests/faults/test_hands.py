@@ -8,9 +8,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import lines
 import pytest
 from clusters import MANAGED, Object
-from scene import Scene
+from scene import QUIET, Scene
 
 pytestmark = pytest.mark.usefixtures("again")
 
@@ -24,7 +25,6 @@ FINALIZERS = {"metadata": {"finalizers": None}}
 
 # A switch without its own process forwards nothing.
 SILENCE = {"ovn-openvswitch": 3.0}
-QUIET = 0.2
 
 EDITS: list[tuple[str, str, Object]] = [
     ("daemonsets", "ovn-controller", GRACE),
@@ -174,7 +174,7 @@ def test_what_was_emptied_is_filled_again(scene: Scene, row: Row) -> None:
 @pytest.mark.parametrize("row", SCALED, ids=_ids(SCALED))
 def test_what_was_scaled_to_nothing_is_scaled_again(scene: Scene, row: Row) -> None:
     resource, name = row
-    with scene.fault(f"{resource}/{name} scaled to 0", group=GROUP, blames=name, silence=QUIET):
+    with scene.fault(f"{resource}/{name} scaled to 0", group=GROUP, blames=lines.of(name), silence=QUIET):
         scene.cluster.kubectl("scale", f"{resource}/{name}", "-n", scene.namespace, "--replicas=0")
         _until(scene, resource, name, lambda item: item["spec"]["replicas"] > 0, "scaled again")
 
@@ -186,7 +186,7 @@ def test_what_was_deleted_is_made_again(scene: Scene, row: Row) -> None:
     found = scene.cluster.get(resource, name, scene.namespace)
     uid = found["metadata"]["uid"]
     # A DaemonSet that is for no node here, as on one that is a gateway, has no pods to name.
-    blames = name if is_workload and found["status"].get("desiredNumberScheduled") != 0 else ""
+    blames = lines.of(name) if is_workload and found["status"].get("desiredNumberScheduled") != 0 else ""
     with scene.fault(f"{resource}/{name} deleted", group=GROUP, blames=blames, silence=_silence(name)):
         _delete(scene, resource, name, uid)
 

@@ -10,12 +10,13 @@ import functools
 import time
 from collections.abc import Iterator
 
+import lines
 import machinery
 import pytest
 import session
 from clusters import Object, is_ready
 from guests import until
-from scene import Scene
+from scene import QUIET, Scene
 
 from openstack_operator.embedded import addresses, cgroups, node
 
@@ -25,12 +26,12 @@ GROUP = "node"
 SWITCH = "ovn-openvswitch"
 # DaemonSet, and how many seconds the VM may be silent: a switch without its own process forwards nothing.
 AGENTS = {
-    "ovn-controller": 0.2,
-    "ovn-gateway": 0.2,
+    "ovn-controller": QUIET,
+    "ovn-gateway": QUIET,
     SWITCH: 3.0,
-    "neutron-ovn-agent": 0.2,
-    "nova-cell1-compute-libvirt": 0.2,
-    "nova-cell1-compute": 0.2,
+    "neutron-ovn-agent": QUIET,
+    "nova-cell1-compute-libvirt": QUIET,
+    "nova-cell1-compute": QUIET,
 }
 UP_SECONDS = 600
 # Who asks it waits a minute for each answer.
@@ -56,7 +57,7 @@ def _delete_pods(scene: Scene, *daemonsets: str) -> None:
 
 @pytest.mark.parametrize("daemon", ["containerd", "kubelet", "kube-proxy"])
 def test_a_daemon_of_the_node_may_be_killed_and_started_again(scene: Scene, daemon: str) -> None:
-    with scene.fault(f"{daemon} killed with -9 and started again", group=GROUP, silence=0.2):
+    with scene.fault(f"{daemon} killed with -9 and started again", group=GROUP, silence=QUIET):
         machinery.kill_daemons(daemon)
         machinery.start_again()
 
@@ -64,7 +65,7 @@ def test_a_daemon_of_the_node_may_be_killed_and_started_again(scene: Scene, daem
 def test_the_pods_of_an_agent_may_be_deleted(scene: Scene) -> None:
     """Each agent by itself."""
     for name in _agents(scene):
-        with scene.fault(f"pod of {name} deleted", group=GROUP, blames=name, silence=AGENTS[name]):
+        with scene.fault(f"pod of {name} deleted", group=GROUP, blames=lines.of(name), silence=AGENTS[name]):
             _delete_pods(scene, name)
 
 
@@ -72,7 +73,10 @@ def test_the_pods_of_an_agent_may_be_deleted(scene: Scene) -> None:
 def test_a_switch_needs_no_controller_to_forward_again(scene: Scene) -> None:
     """What it ended with it knows from its start: its flows, and the groups and meters that they may name."""
     with scene.fault(
-        f"pod of {SWITCH} deleted while ovn-controller hangs", group=GROUP, blames=SWITCH, silence=AGENTS[SWITCH]
+        f"pod of {SWITCH} deleted while ovn-controller hangs",
+        group=GROUP,
+        blames=lines.of(SWITCH),
+        silence=AGENTS[SWITCH],
     ) as fault:
         with _controllers_hang(scene):
             (old,) = scene.cluster.items("pods", scene.namespace, _selector(scene, SWITCH))
@@ -86,7 +90,7 @@ def test_a_switch_needs_no_controller_to_forward_again(scene: Scene) -> None:
             new = until(is_new, "the switch has another pod that is ready", seconds=60)
             assert _in_switch(scene, new, KNOWN) == before
             assert scene.echoes.answers_now()
-        fault.mend()
+            fault.mend()
 
 
 # As load balancers and limits have them, in a table that nothing goes to.
@@ -137,13 +141,13 @@ def _controllers_hang(scene: Scene) -> Iterator[None]:
 def test_a_compute_that_hangs_takes_no_api_with_it(scene: Scene) -> None:
     """However many want something of it: each keeps a thread of Nova's API waiting."""
     (pod,) = scene.cluster.items("pods", scene.namespace, _selector(scene, "nova-cell1-compute"))
-    with scene.fault("nova-compute hangs, and many ask it", group=GROUP, silence=0.2) as fault:
+    with scene.fault("nova-compute hangs, and many ask it", group=GROUP, silence=QUIET) as fault:
         with concurrent.futures.ThreadPoolExecutor(ASKING) as users:
             with machinery.stopped(machinery.main_process(pod)):
                 asked = [users.submit(_console, scene) for _ in range(ASKING)]
                 time.sleep(HANGS_SECONDS)
                 assert not any(one.done() for one in asked), "nova-compute answered"
-            fault.mend()
+                fault.mend()
             assert all(one.result() is not None for one in asked)
     assert scene.apis.failed(fault.began, fault.mended or 0) == {}
 
@@ -156,7 +160,7 @@ def _console(scene: Scene) -> dict[str, str]:
 
 @pytest.mark.chosen
 def test_the_pods_of_all_agents_may_be_deleted_at_once(scene: Scene) -> None:
-    with scene.fault("pods of all agents deleted at once", group=GROUP, blames="|".join(AGENTS), silence=3.0):
+    with scene.fault("pods of all agents deleted at once", group=GROUP, blames=lines.of(*AGENTS), silence=3.0):
         _delete_pods(scene, *_agents(scene))
 
 

@@ -137,9 +137,9 @@ def test_rollouts_in_a_row_end_ready_and_leave_nothing(
     for number in range(1, COUNT + 1):
         if not deck:
             deck = lots.sample(FAULTS, len(FAULTS))
-        name, began, ready = _roll(cloud, objects, deck.pop(), lots)
+        name, began, ready, replaced = _roll(cloud, objects, deck.pop(), lots)
         print(f"seed {SEED}, rollout {number}: {name}: well {ready - began:.1f} s after it", flush=True)
-        seen.append(_record(name, ready - began))
+        seen.append(_record(name, ready - began, replaced))
     after, (process_now, resident_now) = _settled(cloud, before), leftovers.memory(cloud.cluster)
     print(f"operator {process}: {resident} KiB, {process_now}: {resident_now} KiB; {after}")
     assert after == before
@@ -147,16 +147,19 @@ def test_rollouts_in_a_row_end_ready_and_leave_nothing(
     assert resident_now < 1.25 * resident
 
 
-def _roll(cloud: Cloud, objects: list[Object], fault: Fault | None, lots: random.Random) -> tuple[str, float, float]:
-    """One rollout: what was broken, when, and when everything was well."""
+def _roll(
+    cloud: Cloud, objects: list[Object], fault: Fault | None, lots: random.Random
+) -> tuple[str, float, float, int]:
+    """One rollout: what was broken, when, when everything was well, and how many of the pods that ran are others."""
     cluster, namespace = cloud.cluster, cloud.namespace
     cluster.delete(CONTROL_PLANE, cloud.name, namespace)
     cluster.until_gone(CONTROL_PLANE, cloud.name, namespace, GONE_SECONDS)
     assert cluster.ours(namespace) == []
     cluster.apply(*objects)
-    name = "nothing broken"
+    name, pods = "nothing broken", dict[str, tuple[str, int]]()
     if fault is not None:
         time.sleep(lots.uniform(0.5, LONGEST_WAIT_SECONDS))
+        pods = cloud.pods()
         name = fault(cloud, lots)
     began = time.monotonic()
 
@@ -172,7 +175,7 @@ def _roll(cloud: Cloud, objects: list[Object], fault: Fault | None, lots: random
 
     ready = whole.until_whole(missing, diagnosis, READY_SECONDS)
     assert cloud.token()
-    return name, began, ready
+    return name, began, ready, records.replaced(pods, cloud.pods())
 
 
 def clouds_ready(cloud: Cloud) -> bool:
@@ -200,8 +203,10 @@ def _counted(cloud: Cloud) -> dict[str, int]:
     return leftovers.counted(cloud.cluster)
 
 
-def _record(name: str, recovery: float) -> records.Record:
+def _record(name: str, recovery: float, replaced: int) -> records.Record:
+    """Without what nobody looks at: there is no reader of `status`, no client and no VM."""
     return records.Record(
-        group=GROUP, name=f"rollout: {name}", blamed=None, told="", lasted=0.0, recovery=round(recovery, 1),
-        failed={}, problems=[], lost=0, silence=0.0, pods=0,
+        group=GROUP, name=f"rollout: {name}", stage=records.SMALL if IS_SMALL else records.ROLLED, blamed=None, told="",
+        is_named=False, lasted=0.0, recovery=round(recovery, 1), failed=None, problems=[], lost=None, silence=None,
+        pods=replaced,
     )  # fmt: skip
