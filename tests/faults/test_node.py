@@ -8,10 +8,12 @@ import concurrent.futures
 import contextlib
 import functools
 import time
+import uuid
 from collections.abc import Iterator
 
 import lines
 import machinery
+import paramiko
 import pytest
 import session
 from clusters import Object, is_ready
@@ -34,6 +36,7 @@ AGENTS = {
     "nova-cell1-compute": QUIET,
 }
 UP_SECONDS = 600
+ON_DISK, BOOT = "/mnt/faults", "/proc/sys/kernel/random/boot_id"
 # Who asks it waits a minute for each answer.
 ASKING, HANGS_SECONDS = 12, 20
 
@@ -165,8 +168,11 @@ def test_the_pods_of_all_agents_may_be_deleted_at_once(scene: Scene) -> None:
 
 
 def test_the_whole_node_may_stop_without_warning(scene: Scene) -> None:
-    """Every process of the cluster, of its pods and every guest is killed; `./up` brings it all back."""
-    with scene.fault("whole node killed, and ./up", group=GROUP, keeps_guest=False, seconds=UP_SECONDS) as fault:
+    """Every process of the cluster, of its pods and every guest is killed; `./up` brings it all back, and the VM starts
+    anew from its disk. Its root is in memory: what it wrote and synced is on the disk that it starts from."""
+    words = uuid.uuid4().hex
+    boot = _in_guest(scene, f"echo {words} > {ON_DISK} && sync && cat {BOOT}")
+    with scene.fault("whole node killed, and ./up", group=GROUP, keeps_guest=False, seconds=UP_SECONDS):
         found = machinery.embedded_node()
         machinery.kill_daemons(*found.daemons.names())
         cgroups.kill(addresses.GUEST_CGROUP)
@@ -174,4 +180,19 @@ def test_the_whole_node_may_stop_without_warning(scene: Scene) -> None:
         node.kill_shims(found.where.containerd_socket)
         done = session.up()
         assert done.returncode == 0, done.stdout[-3000:]
-        assert fault.scene.guest_process(), "the VM was not started again"
+        assert scene.guest_process(), "the VM was not started again"
+    assert _in_guest(scene, f"cat {ON_DISK}") == words
+    assert _in_guest(scene, f"cat {BOOT}") not in ("", boot), "it has not started anew"
+
+
+def _in_guest(scene: Scene, command: str) -> str:
+    """What a command in the VM says, over ssh, which a VM that starts has later than it answers echoes."""
+
+    def said() -> str | None:
+        try:
+            return scene.guest.run(command).strip()
+        except (EOFError, OSError, paramiko.SSHException):
+            return None
+
+    found: str = until(lambda: (text := said()) is not None and [text], f"ssh to {scene.guest.address}", 120)[0]
+    return found
