@@ -8,10 +8,14 @@ import dataclasses
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -21,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent / "faults"))
 import boundaries  # the paths are set above
 import demands
 import lines
+import machinery
 import observers
 import records
 import scene
@@ -263,7 +268,7 @@ def test_what_status_has_said_of_faults_names_them() -> None:
     assert [one for one in known if not re.search(pattern_of(one.name), one.told)] == []
 
 
-# --- steps ----------------------------------------------------------------------------------------------
+# --- steps and processes ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -273,3 +278,21 @@ def test_what_status_has_said_of_faults_names_them() -> None:
 )
 def test_how_often_an_operator_is_killed_at_least_comes_from_the_tables(enabled: tuple[str, ...], wanted: int) -> None:
     assert boundaries.least(enabled) == wanted
+
+
+def test_a_process_stands_still_until_it_goes_on() -> None:
+    with subprocess.Popen(["cat", "/dev/stdin"], stdin=subprocess.PIPE) as process:
+        until(lambda: machinery.command_line(process.pid).split() == ["cat", "/dev/stdin"])
+        assert not machinery.is_stopped(process.pid)
+        with machinery.stopped(process.pid):
+            until(lambda: machinery.is_stopped(process.pid))
+        until(lambda: not machinery.is_stopped(process.pid))
+        process.send_signal(signal.SIGKILL)
+    assert (machinery.is_stopped(process.pid), machinery.command_line(process.pid)) == (False, "")
+
+
+def until(is_met: Callable[[], Any]) -> None:
+    """Signals arrive a moment later."""
+    end = time.monotonic() + 5
+    while not is_met():
+        assert time.monotonic() < end

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from clusters import Cluster, Object
 
@@ -77,6 +78,23 @@ def stopped(pid: int) -> Iterator[None]:
             # Who was killed meanwhile, for not answering, is gone.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(one, signal.SIGCONT)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether it is there, and stands still."""
+    try:
+        # Behind the name, which may have blanks and brackets of its own.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+def command_line(pid: int) -> str:
+    """Its words; empty where it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def kill_daemons(*names: str) -> None:
