@@ -242,8 +242,9 @@ async def test_virtual_hosts_are_granted_changed_and_deleted_in_a_real_rabbitmq(
 
 @pytest.mark.skipif(containers.OPENSTACK is None, reason="no image of 2026.1: run `./up --until images`")
 async def test_a_control_plane_with_a_real_keystone_gets_ready_and_registers_services(real: Any) -> None:
-    """Field case 33 among it: a token outlives every look at the user that it belongs to. Regression r53, f29, h10."""
-    services = ("openstackcontrolplane", *INFRASTRUCTURE, "keystone")
+    """Field case 33 among it: a token outlives every look at the user that it belongs to. Field case 40: of two regions
+    in one Keystone each takes only its own entries out. Regression r53, f29, h10."""
+    services = ("openstackcontrolplane", *INFRASTRUCTURE, "keystone", "placement")
     await real.secret("mine", password=DIFFICULT + "äöü€")
     await real.secret("database", password=DIFFICULT)
     credentials_of_users = {"database": {"name": "database"}}
@@ -277,8 +278,17 @@ async def test_a_control_plane_with_a_real_keystone_gets_ready_and_registers_ser
             for wanted in (old, old, new):
                 await client.ensure_endpoint(wanted, "RegionOne")
             assert await urls(client, "compute") == {"internal": "http://i/v2.1", "public": "http://q/v2.1"}
-            await client.remove_service("nova", "compute")
-            await client.remove_service("nova", "compute")
+            # Another region's entries stay, and the service with them; it goes with the last one.
+            far = identity.Endpoint("nova", "compute", "Compute", "http://far-i/v2.1", "http://far-p/v2.1")
+            for _ in range(2):
+                await client.ensure_endpoint(far, "two & more")
+            assert len(await regions(client, "compute")) == 4
+            for _ in range(2):
+                await client.remove_service("nova", "compute", "RegionOne")
+                assert await regions(client, "compute") == ["two & more"] * 2
+            for _ in range(2):
+                await client.remove_service("nova", "compute", "two & more")
+                assert await client._find("services", {"type": "compute"}) is None
             await client.remove_user("nova")
             await client.remove_user("nova")
             assert await urls(client, "compute") == {}
@@ -302,6 +312,17 @@ async def test_a_control_plane_with_a_real_keystone_gets_ready_and_registers_ser
         await real.until_ready(ours.KEYSTONE, "keystone")
         async with identity.Client(url, {**admin, "password": "-second"}) as client:
             assert await client.ensure_project("service")
+
+            for name, region in (("one", "RegionOne"), ("two", "regionTwo")):
+                await real.create(ours.PLACEMENT, name, {"region": region})
+                await real.until_condition(ours.PLACEMENT, name, "RegistrationReady")
+            assert await regions(client, "placement") == ["RegionOne", "RegionOne", "regionTwo", "regionTwo"]
+            await real.delete(ours.PLACEMENT, "one")
+            await real.until_gone(ours.PLACEMENT, "one")
+            assert await regions(client, "placement") == ["regionTwo", "regionTwo"]
+            await real.delete(ours.PLACEMENT, "two")
+            await real.until_gone(ours.PLACEMENT, "two")
+            assert await client._find("services", {"type": "placement"}) is None
 
         await real.delete(ours.CONTROL_PLANE, "cloud")
         await real.until_gone(ours.CONTROL_PLANE, "cloud")
@@ -328,6 +349,15 @@ async def is_valid(url: str, token: str) -> bool:
     async with aiohttp.ClientSession() as session, session.get(f"{url}/auth/tokens", headers=sent) as answer:
         assert answer.status in (200, 401, 404), await answer.text()
         return answer.status == 200
+
+
+async def regions(client: identity.Client, kind: str) -> list[str]:
+    """The region of each endpoint of the services of a type."""
+    service = await client._find("services", {"type": kind})
+    if service is None:
+        return []
+    found = await client._call("GET", f"/endpoints?service_id={service['id']}")
+    return sorted(one["region_id"] for one in found["endpoints"])
 
 
 async def urls(client: identity.Client, kind: str) -> dict[str, str]:

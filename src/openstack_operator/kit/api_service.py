@@ -87,8 +87,9 @@ class RegisteredService(ApiService):
         await identity.register(scope, scope.spec.keystone_ref.name, (entry,), scope.spec.region)
 
     async def unregister(self, scope: Scope[Any]) -> None:
-        """For finalizers: takes user and entry out of Keystone."""
-        await identity.unregister(scope, scope.spec.keystone_ref.name, ((self.service, self.type),))
+        """For finalizers: takes the user and the entry of its region out of Keystone."""
+        services = ((self.service, self.type),)
+        await identity.unregister(scope, scope.spec.keystone_ref.name, services, scope.spec.region)
 
     async def finalize(self, scope: Scope[Any]) -> None:
         """Takes the service out of Keystone and drops the database."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import ssl
 import types
+import urllib.parse
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -94,9 +95,9 @@ async def register(scope: Scope[Any], keystone: str, endpoints: tuple[Endpoint, 
     verified.note(scope, "identity", fingerprint)
 
 
-async def unregister(scope: Scope[Any], keystone: str, services: tuple[tuple[str, str], ...]) -> None:
-    """For finalizers: removes the service's user and catalogue entries (name, type); nothing to do when Keystone goes
-    or is gone."""
+async def unregister(scope: Scope[Any], keystone: str, services: tuple[tuple[str, str], ...], region: str) -> None:
+    """For finalizers: removes the service's user and the region's catalogue entries (name, type); nothing to do when
+    Keystone goes or is gone."""
     if verified.is_assumed(scope):
         return
     verified.forget(scope, "identity")
@@ -109,7 +110,7 @@ async def unregister(scope: Scope[Any], keystone: str, services: tuple[tuple[str
     async with Client(item["status"]["internalUrl"], credentials.decode(secret)) as client:
         await client.remove_user(scope.name)
         for name, kind in services:
-            await client.remove_service(name, kind)
+            await client.remove_service(name, kind, region)
 
 
 def _has_served(item: dict[str, Any]) -> bool:
@@ -191,11 +192,11 @@ class Client:
                 "service", {"name": endpoint.name, "type": endpoint.type, "description": endpoint.description}
             )
         else:
-            answer = await self._call("GET", f"/endpoints?service_id={service['id']}&region_id={region}")
-            present = {entry["interface"]: entry for entry in answer["endpoints"]}
+            present = {entry["interface"]: entry for entry in await self._endpoints(service["id"], region)}
         for interface, url in (("internal", endpoint.internal), ("public", endpoint.public)):
             entry = present.get(interface)
             if entry is None:
+                await self.ensure_region(region)
                 await self._create(
                     "endpoint",
                     {"service_id": service["id"], "interface": interface, "region_id": region, "url": url},
@@ -203,19 +204,32 @@ class Client:
             elif entry["url"] != url:
                 await self._call("PATCH", f"/endpoints/{entry['id']}", {"endpoint": {"url": url}})
 
+    async def ensure_region(self, region: str) -> None:
+        """The region is known. Keystone's bootstrap makes its own one alone, and takes no endpoint of another."""
+        if all(one["id"] != region for one in (await self._call("GET", "/regions"))["regions"]):
+            await self._create("region", {"id": region})
+
     async def remove_user(self, name: str) -> None:
         user = await self._find("users", {"name": name, "domain_id": DOMAIN_ID})
         if user is not None:
             await self._call("DELETE", f"/users/{user['id']}")
 
-    async def remove_service(self, name: str, kind: str) -> None:
-        """The service, its endpoints first."""
+    async def remove_service(self, name: str, kind: str, region: str) -> None:
+        """The service's endpoints in the region; the service too, unless another region still has some of it."""
         service = await self._find("services", {"name": name, "type": kind})
-        if service is not None:
-            answer = await self._call("GET", f"/endpoints?service_id={service['id']}")
-            for entry in answer["endpoints"]:
-                await self._call("DELETE", f"/endpoints/{entry['id']}")
+        if service is None:
+            return
+        for entry in await self._endpoints(service["id"], region):
+            await self._call("DELETE", f"/endpoints/{entry['id']}")
+        # Asked anew: of two regions that go at the same moment, the last one finds nothing.
+        if not await self._endpoints(service["id"]):
             await self._call("DELETE", f"/services/{service['id']}")
+
+    async def _endpoints(self, service: str, region: str = "") -> list[dict[str, Any]]:
+        """Endpoints of a service (its id), in one region or in all."""
+        only = f"&region_id={urllib.parse.quote(region, safe='')}" if region else ""
+        found: list[dict[str, Any]] = (await self._call("GET", f"/endpoints?service_id={service}{only}"))["endpoints"]
+        return found
 
     async def _find(self, collection: str, query: Mapping[str, str]) -> dict[str, Any] | None:
         filters = "&".join(f"{key}={value}" for key, value in query.items())

@@ -308,7 +308,7 @@ async def finalize(scope: Scope[NovaSpec]) -> None:
     if left:
         raise errors.Waiting("PartsExist", f"waits for the end of {', '.join(left)}")
     spec = scope.spec
-    drops = [identity.unregister(scope, spec.keystone_ref.name, CATALOG)]
+    drops = [identity.unregister(scope, spec.keystone_ref.name, CATALOG, spec.region)]
     for part in ("api", "cell0"):
         drops.append(database.drop(scope, spec.database_ref.name, removal.schema(scope.name, part)))
     drops.append(messaging.drop(scope, spec.messaging_ref.name, scope.name))
