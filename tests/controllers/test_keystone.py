@@ -14,7 +14,8 @@ import kubelet
 import pytest
 from world import HASH, condition, decoded, states
 
-from openstack_operator.kit import credentials, ini
+from openstack_operator.cli import run
+from openstack_operator.kit import credentials, ini, labels
 from openstack_operator.kit import kinds as ours
 from openstack_operator.runtime import conditions, errors, kinds
 from openstack_operator.services.keystone import config as files
@@ -460,6 +461,36 @@ async def test_rotated_keys_are_never_written_over(world: Any) -> None:
     assert "keystone-fernet-keys" not in names
 
 
+async def test_keys_that_something_may_be_encrypted_with_are_never_written_over(world: Any) -> None:
+    """Regression r55: those of credentials belong to the database, and an older operator gave them an owner."""
+    name = "keystone-credential-keys"
+    async with world.operator("keystone") as operator:
+        await rolled_out(world)
+        first = await world.get(kinds.SECRET, name)
+        assert sorted(first["data"]) == ["0", "1"]
+        assert "ownerReferences" not in first["metadata"]
+    keystone = await world.get(ours.KEYSTONE, "keystone")
+    owner = {"apiVersion": keystone["apiVersion"], "kind": "Keystone", "name": "keystone", "controller": True}
+    head = {key: first["metadata"][key] for key in ("name", "namespace", "labels")}
+    head["annotations"] = {"openstack.k8s.io/applied": "before"}
+    head["ownerReferences"] = [{**owner, "uid": keystone["metadata"]["uid"], "blockOwnerDeletion": True}]
+    body = {"metadata": head, "type": "Opaque", "data": first["data"]}
+    item = await world.api.apply(kinds.SECRET, body, manager=run.FIELD_MANAGER)
+    assert "ownerReferences" in item["metadata"]
+    async with world.operator("keystone") as operator:
+        await world.until(kinds.SECRET, lambda item: "ownerReferences" not in item["metadata"], name)
+        # By hand: the primary key is a new one, and somebody takes the staged one away.
+        left = {"1": first["data"]["1"], "2": first["data"]["0"]}
+        await world.patch(kinds.SECRET, name, {"data": {"0": None, **left}})
+        await world.until(kinds.SECRET, lambda item: "0" in item["data"], name)
+        await operator.settle()
+        item = await world.get(kinds.SECRET, name)
+        assert {key: value for key, value in item["data"].items() if key != "0"} == left
+        # Nothing owns it, and it is missed all the same.
+        await world.delete(kinds.SECRET, name)
+        await world.until(kinds.SECRET, lambda item: item and sorted(item["data"]) == ["0", "1"], name)
+
+
 async def test_rotation_runs_with_rights_on_one_secret(world: Any) -> None:
     """Regression h8."""
     async with world.operator("keystone") as operator:
@@ -704,9 +735,27 @@ async def test_a_fixed_node_port_that_is_taken_is_told(world: Any) -> None:
 # --- the end --------------------------------------------------------------------------------------------------------
 
 
+async def volume(world: Any, owner: Any = None) -> None:
+    """The claim of the MariaDB, as its controller makes it: of its own when it is retained, else the server's."""
+    metadata: dict[str, Any] = {
+        "name": "data-mariadb-0",
+        "namespace": world.namespace,
+        "labels": labels.common("mariadb", "mariadb", "server"),
+    }
+    if owner is not None:
+        head = {key: owner[key] for key in ("apiVersion", "kind")} | {
+            key: owner["metadata"][key] for key in ("name", "uid")
+        }
+        metadata["ownerReferences"] = [{**head, "controller": True}]
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    await world.create(kinds.PVC, "data-mariadb-0", spec, metadata=metadata)
+
+
 async def test_a_deleted_keystone_gives_its_database_back_and_leaves_nothing(world: Any) -> None:
+    """Also where the volume is retained: the database that was in there is none any more."""
     async with world.operator("keystone"):
         await rolled_out(world)
+        await volume(world)
         await world.delete(ours.KEYSTONE, "keystone")
         item = await world.until_condition(ours.KEYSTONE, "keystone", "Ready", "False", "Deleting")
         message = f"NotDropped: MariaDB {world.namespace}/mariadb has not dropped databases keystone yet"
@@ -719,8 +768,52 @@ async def test_a_deleted_keystone_gives_its_database_back_and_leaves_nothing(wor
         await world.until_gone(ours.KEYSTONE, "keystone")
         for resource, name in (
             (kinds.DEPLOYMENT, API), (kinds.SECRET, "keystone-fernet-keys"), (kinds.CONFIGMAP, "keystone-scripts"),
+            (kinds.SECRET, "keystone-credential-keys"),
         ):  # fmt: skip
             await world.until_gone(resource, name)
+
+
+@pytest.mark.parametrize("policy", ["Background", "Foreground"])
+async def test_keys_of_a_database_that_is_kept_are_kept_for_the_next_keystone(world: Any, policy: str) -> None:
+    """Regression r55."""
+    async with world.operator("keystone") as operator:
+        await rolled_out(world)
+        await volume(world)
+        first = await world.get(kinds.SECRET, "keystone-credential-keys")
+        await world.delete(ours.MARIADB, "mariadb")
+        await world.until_gone(ours.MARIADB, "mariadb")
+        place = ours.KEYSTONE.path(world.namespace, "keystone")
+        await world.api.request("DELETE", place, body={"propagationPolicy": policy})
+        await world.until_gone(ours.KEYSTONE, "keystone")
+        # Tokens end with the Keystone that issued them.
+        await world.until_gone(kinds.SECRET, "keystone-fernet-keys")
+        await operator.settle()
+        assert (await world.get(kinds.SECRET, "keystone-credential-keys"))["data"] == first["data"]
+
+        # A server that has not come up over the old volume, and has granted nothing, tells nothing of what is in there.
+        await world.create(ours.MARIADB, "mariadb", {})
+        await world.create(ours.KEYSTONE, "keystone", {})
+        await world.until_condition(ours.KEYSTONE, "keystone", "DatabaseReady", "False", "NotGranted")
+        await world.delete(ours.KEYSTONE, "keystone")
+        await world.until_gone(ours.KEYSTONE, "keystone")
+        await world.until_gone(kinds.SECRET, "keystone-db")
+
+        await world.create(ours.KEYSTONE, "keystone", {})
+        await world.grant(ours.MARIADB, "databases", "mariadb", "keystone")
+        await world.until_condition(ours.KEYSTONE, "keystone", "DeploymentReady")
+    assert (await world.get(kinds.SECRET, "keystone-credential-keys"))["data"] == first["data"]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_keys_go_with_a_database_that_goes_for_good(world: Any, is_there: bool) -> None:
+    async with world.operator("keystone"):
+        await rolled_out(world)
+        if is_there:
+            await volume(world, owner=await world.get(ours.MARIADB, "mariadb"))
+        await world.delete(ours.MARIADB, "mariadb")
+        await world.delete(ours.KEYSTONE, "keystone")
+        await world.until_gone(ours.KEYSTONE, "keystone")
+        await world.until_gone(kinds.SECRET, "keystone-credential-keys")
 
 
 async def test_a_keystone_deleted_half_way_goes_too(world: Any) -> None:

@@ -35,14 +35,16 @@ def _leftovers(cloud: Cloud) -> list[str]:
     return [f"{item['kind']} {item['metadata']['name']}" for item in [*found, *cloud.cluster.ours(cloud.namespace)]]
 
 
-def _until_nothing_is_left(cloud: Cloud) -> None:
+def _until_nothing_is_left(cloud: Cloud, *kept: str) -> None:
+    """``kept`` are names of Secrets that stay."""
     cluster, namespace = cloud.cluster, cloud.namespace
     cluster.until_gone(CONTROL_PLANE, cloud.name, namespace, GONE_SECONDS)
     # The garbage collector takes the rest, after its owners.
     for item in cluster.items(f"{LEFT},rolebindings", namespace, MANAGED):
         kind, name = item["kind"].lower() + "s", item["metadata"]["name"]
-        cluster.until_gone(kind, name, namespace, GONE_SECONDS)
-    assert _leftovers(cloud) == []
+        if kind != "secrets" or name not in kept:
+            cluster.until_gone(kind, name, namespace, GONE_SECONDS)
+    assert _leftovers(cloud) == [f"Secret {name}" for name in kept]
 
 
 def _volumes(cloud: Cloud) -> set[str]:
@@ -95,17 +97,20 @@ def test_a_service_that_is_switched_off_leaves_nothing_behind(small_cloud: Cloud
 
 
 def test_a_deleted_control_plane_leaves_nothing_and_comes_again(fresh: Cloud, tmp_path: Path) -> None:
-    """Volumes go by policy: MariaDB's are kept here, RabbitMQ's are not. The kept data is used by the next one."""
+    """Volumes go by policy: MariaDB's are kept here, RabbitMQ's are not. The kept data is used by the next one, with
+    the keys that it is encrypted with. Regression r55."""
     cluster, namespace = fresh.cluster, fresh.namespace
     objects = small(cluster, namespace, mariadb={"storageRetention": "Retain"}, rabbitmq={"storageRetention": "Delete"})
     cluster.apply(*objects)
     fresh.until_ready()
     fresh.log_in(tmp_path)
-    fresh.connection.identity.create_user(name="kept", password="of-no-use-to-anybody")
+    user = fresh.connection.identity.create_user(name="kept", password="of-no-use-to-anybody")
+    secret = {"type": "cert", "blob": "stored encrypted", "user_id": user.id}
+    stored = fresh.connection.identity.create_credential(**secret)
     assert _volumes(fresh) == {"data-mariadb-0", "data-rabbitmq-0"}
 
     cluster.delete(CONTROL_PLANE, fresh.name, namespace)
-    _until_nothing_is_left(fresh)
+    _until_nothing_is_left(fresh, "keystone-credential-keys")
     cluster.until_gone("persistentvolumeclaims", "data-rabbitmq-0", namespace)
     assert _volumes(fresh) == {"data-mariadb-0"}
 
@@ -114,6 +119,7 @@ def test_a_deleted_control_plane_leaves_nothing_and_comes_again(fresh: Cloud, tm
     fresh.log_in(tmp_path)
     assert fresh.token()
     assert fresh.connection.identity.find_user("kept") is not None
+    assert fresh.connection.identity.get_credential(stored.id).blob == secret["blob"]
 
 
 @pytest.mark.parametrize("moment", ["MariaDBReady", "KeystoneReady"])

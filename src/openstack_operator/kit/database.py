@@ -6,7 +6,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-from openstack_operator.kit import config, credentials, kinds, names, requests
+from openstack_operator.kit import config, credentials, kinds, names, requests, storage, verified
 from openstack_operator.kit.types import SecretKeyRef
 from openstack_operator.runtime import errors
 from openstack_operator.runtime.controller import Scope
@@ -82,4 +82,19 @@ async def ensure(
 
 async def drop(scope: Scope[Any], mariadb: str, schema: str) -> None:
     """For finalizers: the schema and its user go, unless the whole server goes."""
+    item = scope.get(kinds.MARIADB, mariadb)
+    if item is not None and any(one["name"] == schema for one in item.get("status", {}).get(FIELD, [])):
+        verified.note(scope, f"stands {schema}", item["metadata"]["uid"])
     await requests.withdraw(scope, kinds.MARIADB, mariadb, FIELD, schema)
+
+
+def is_kept(scope: Scope[Any], mariadb: str, schema: str) -> bool:
+    """Whether a schema may be there again one day, after ``drop``: nobody saw the server drop it, and the server's
+    volume outlives the server."""
+    item = scope.get(kinds.MARIADB, mariadb)
+    if item is None or "deletionTimestamp" in item["metadata"]:
+        return storage.is_retained(scope, mariadb)
+    # Only what stood in this server was dropped by it. One that has not come up yet over a volume of an earlier one
+    # says nothing of what is in there.
+    is_dropped = verified.is_current(scope, f"stands {schema}", item["metadata"]["uid"])
+    return not is_dropped and storage.is_retained(scope, mariadb)

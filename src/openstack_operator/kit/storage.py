@@ -77,6 +77,13 @@ def _claims(scope: Scope[Any], prefix: str) -> dict[str, Object]:
     }
 
 
+def is_retained(scope: Scope[Any], stateful_set: str, template: str = "data") -> bool:
+    """Whether a volume of a StatefulSet is kept when the object goes that asked for it. The claims say so also when the
+    object and the StatefulSet are gone."""
+    claims = _claims(scope, f"{template}-{stateful_set}-").values()
+    return any(apply.controller_uid(one) is None and "deletionTimestamp" not in one["metadata"] for one in claims)
+
+
 def _class(stateful_set: Object, name: str) -> str | None:
     """The class that a template of a StatefulSet names."""
     templates = stateful_set["spec"].get("volumeClaimTemplates", [])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from openstack_operator.kit import (
     api_service,
     commands,
@@ -19,9 +22,11 @@ from openstack_operator.kit import (
     watches,
     wsgi,
 )
-from openstack_operator.runtime import drift
+from openstack_operator.runtime import apply, drift
 from openstack_operator.runtime import kinds as built_in
-from openstack_operator.runtime.controller import Controller, Scope, Step
+from openstack_operator.runtime.client import Object
+from openstack_operator.runtime.controller import Controller, Scope, Step, Watch
+from openstack_operator.runtime.informer import Key
 from openstack_operator.services.keystone import config as files
 from openstack_operator.services.keystone import resources
 from openstack_operator.services.keystone.types import KIND, KeystoneSpec
@@ -47,23 +52,28 @@ async def ensure_credentials(scope: Scope[KeystoneSpec]) -> None:
     await credentials.ensure(scope, name, resources.SERVICE, values)
     scope.facts["admin"] = values
     scope.status["adminSecret"] = name
-    for secret in (resources.fernet_secret(scope.name), resources.credential_secret(scope.name)):
-        await _ensure_keys(scope, secret)
+    await _ensure_keys(scope, resources.fernet_secret(scope.name), owned=True)
+    # A database that outlives this object is of no use without them, and an owner's end can take them away before its
+    # finalizer has run (foreground deletion): they have none, and the finalizer deletes them.
+    await _ensure_keys(scope, resources.credential_secret(scope.name), owned=False)
 
 
-async def _ensure_keys(scope: Scope[KeystoneSpec], secret: str) -> None:
+async def _ensure_keys(scope: Scope[KeystoneSpec], secret: str, *, owned: bool) -> None:
     present = scope.get(built_in.SECRET, secret)
-    keys = (present or {}).get("data") or {}
+    keys = {name: key for name, key in ((present or {}).get("data") or {}).items() if key}
     # Only a Secret without a usable pair is written: rotation changes it behind our back, and must win.
-    if "0" in keys and len(keys) > 1 and all(keys.values()):
+    is_owned = present is not None and bool(apply.owners(present, kinds.KEYSTONE))
+    if "0" in keys and len(keys) > 1 and is_owned == owned:
         return
     await scope.apply(
         built_in.SECRET,
         {
             "metadata": {"name": secret, "labels": labels.common(resources.SERVICE, scope.name)},
             "type": "Opaque",
-            "data": credentials.encode({"0": resources.key(), "1": resources.key()}),
+            # What there is stays: something may be encrypted with it.
+            "data": credentials.encode({"0": resources.key(), "1": resources.key()}) | keys,
         },
+        owned=owned,
     )
 
 
@@ -112,6 +122,21 @@ async def ensure_catalog(scope: Scope[KeystoneSpec]) -> None:
         verified.note(scope, "catalog", known)
 
 
+async def finalize(scope: Scope[KeystoneSpec]) -> None:
+    """The database goes, and with it the keys of what it holds; where the database is kept, they are as well."""
+    await API.drop_database(scope)
+    if not database.is_kept(scope, scope.spec.database_ref.name, names.schema(scope.name)):
+        await scope.delete(built_in.SECRET, resources.credential_secret(scope.name))
+
+
+def _keystone_of(secret: Object, _: Any) -> Iterable[Key]:
+    """Whose credential keys a Secret holds, which has no owner."""
+    metadata = secret["metadata"]
+    instance = metadata.get("labels", {}).get("app.kubernetes.io/instance", "")
+    if metadata["name"] == resources.credential_secret(instance):
+        yield metadata["namespace"], instance
+
+
 CONTROLLER = Controller(
     kind=KIND,
     steps=(
@@ -142,6 +167,9 @@ CONTROLLER = Controller(
         watches.nodes(kinds.KEYSTONE),
         watches.referenced(kinds.MARIADB, kinds.KEYSTONE, "databaseRef"),
         watches.referenced(kinds.MEMCACHED, kinds.KEYSTONE, "memcachedRef"),
+        Watch(built_in.SECRET, _keystone_of),
     ),
-    finalize=API.drop_database,
+    # MariaDB's volumes tell whether the database is kept.
+    reads=(built_in.PVC,),
+    finalize=finalize,
 )
