@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from openstack_operator.kit import kinds, labels, pods, storage, verified, watches, workloads
+from openstack_operator.kit import kinds, labels, pods, rivals, storage, verified, watches, workloads
 from openstack_operator.runtime import errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
@@ -67,6 +67,19 @@ async def ensure_northd(scope: Scope[OVNNetworkSpec]) -> None:
     await workloads.ensure_budget(scope, pod, name, replicas)
     item = await scope.apply(built_in.DEPLOYMENT, workloads.deployment(pod, name, replicas))
     workloads.wait(scope, built_in.DEPLOYMENT, item)
+
+
+def _field(spec: Mapping[str, Any], node: Mapping[str, str]) -> str:
+    """The field that takes a node with these labels. Without nodeSelector every node is one."""
+    if labels.matches(dict(node), spec["nodeSelector"]):
+        return "spec.nodeSelector"
+    gateways = spec["gatewayNodeSelector"]
+    return "spec.gatewayNodeSelector" if gateways and labels.matches(dict(node), gateways) else ""
+
+
+async def observe_nodes(scope: Scope[OVNNetworkSpec]) -> None:
+    """No node with the labels serves another OVNNetwork: of two that want a node the older one has it."""
+    rivals.check(scope, kinds.OVN_NETWORK, _field)
 
 
 def _has_gateway_nodes(scope: Scope[OVNNetworkSpec]) -> bool:
@@ -166,8 +179,9 @@ CONTROLLER = Controller(
         Step("NorthboundReady", ensure_northbound, needs=("EndpointsReady", "ScriptsReady")),
         Step("SouthboundReady", ensure_southbound, needs=("EndpointsReady", "ScriptsReady")),
         Step("NorthdReady", ensure_northd, needs=("EndpointsReady", "ScriptsReady")),
-        Step("SwitchesReady", ensure_switches, needs=("ScriptsReady",)),
-        Step("ControllersReady", ensure_controllers, needs=("EndpointsReady", "ScriptsReady")),
+        Step(rivals.CONDITION, observe_nodes, needs=()),
+        Step("SwitchesReady", ensure_switches, needs=("ScriptsReady", rivals.CONDITION)),
+        Step("ControllersReady", ensure_controllers, needs=("EndpointsReady", "ScriptsReady", rivals.CONDITION)),
         Step("ChassisReady", observe_chassis, needs=("SouthboundReady", "SwitchesReady", "ControllersReady")),
     ),
     owns=(
@@ -185,5 +199,6 @@ CONTROLLER = Controller(
         storage.watch_claims(kinds.OVN_NETWORK),
         # Labels decide which of them are gateways.
         watches.nodes(kinds.OVN_NETWORK),
+        rivals.watch(kinds.OVN_NETWORK),
     ),
 )

@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
-from openstack_operator.kit import config, kinds, labels, levels, pods, rereading, watches, workloads
+from openstack_operator.kit import config, kinds, labels, levels, pods, rereading, rivals, watches, workloads
 from openstack_operator.runtime import conditions, errors
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
-from openstack_operator.runtime.controller import Controller, Scope, Step, Watch
-from openstack_operator.runtime.informer import Key, key_of
+from openstack_operator.runtime.controller import Controller, Scope, Step
 from openstack_operator.services.nova import children, connections, dependencies
 from openstack_operator.services.nova.compute import config as files
 from openstack_operator.services.nova.compute import resources
 from openstack_operator.services.nova.compute.types import KIND, NovaComputeSpec
 
-if TYPE_CHECKING:
-    from openstack_operator.runtime.manager import Manager
+
+def _field(spec: Mapping[str, Any], node: Mapping[str, str]) -> str:
+    """The field that takes a node with these labels. Without Libvirt one shares its nodes with whoever wants them."""
+    is_taken = spec["driver"] == "Libvirt" and labels.matches(dict(node), spec["nodeSelector"])
+    return "spec.nodeSelector" if is_taken else ""
 
 
 async def observe_nodes(scope: Scope[NovaComputeSpec]) -> str | None:
     """No node with the labels serves another NovaCompute: of two that want a node the older one has it."""
     if scope.spec.driver != "Libvirt":
         return f"spec.driver is {scope.spec.driver}"
-    mine = _age(scope.object)
-    nodes = [node["metadata"] for node in scope.manager.informer(built_in.NODE).items()]
-    for other in scope.manager.informer(kinds.NOVA_COMPUTE).items():
-        head, spec = other["metadata"], other["spec"]
-        if spec.get("driver") != "Libvirt" or _age(other) >= mine:
-            continue
-        for node in nodes:
-            found = node.get("labels", {})
-            if labels.matches(found, dict(scope.spec.node_selector)) and labels.matches(found, spec["nodeSelector"]):
-                raise errors.Stalled(
-                    "NodeInUse",
-                    f"spec.nodeSelector: node {node['name']} serves NovaCompute {head['namespace']}/{head['name']}; "
-                    "choose other labels",
-                )
+    rivals.check(scope, kinds.NOVA_COMPUTE, _field)
     return None
 
 
@@ -119,23 +108,6 @@ async def ensure_compute(scope: Scope[NovaComputeSpec]) -> str | None:
     reasons = sorted({f"{host['virtType']} ({host['reason']})" for host in hosts if "virtType" in host})
     runs = f"servers run with {', '.join(reasons)}" if reasons else ""
     return "; ".join(filter(None, (runs, told))) or None
-
-
-def _rivals(item: Object, manager: Manager) -> Iterable[Key]:
-    """Those that wait for a node; where the labels that one asks for may be new, also all that are younger."""
-    is_new = item.get("status", {}).get("observedGeneration") != item["metadata"]["generation"]
-    age = _age(item)
-    for one in manager.informer(kinds.NOVA_COMPUTE).items():
-        # Without Libvirt it shares its nodes with whoever wants them.
-        if one["spec"].get("driver") != "Libvirt" or one["metadata"]["uid"] == item["metadata"]["uid"]:
-            continue
-        if (is_new and _age(one) > age) or not conditions.is_true(one, "NodesReady"):
-            yield key_of(one)
-
-
-def _age(item: Object) -> tuple[str, str]:
-    """Orders objects from the oldest on."""
-    return item["metadata"]["creationTimestamp"], item["metadata"]["uid"]
 
 
 def _goes_for_good(scope: Scope[NovaComputeSpec]) -> bool:
@@ -230,12 +202,12 @@ def _virt(pod: Object) -> dict[str, str]:
 CONTROLLER = Controller(
     kind=KIND,
     steps=(
-        Step("NodesReady", observe_nodes, needs=()),
-        Step("LibvirtReady", ensure_libvirt, needs=("NodesReady",)),
+        Step(rivals.CONDITION, observe_nodes, needs=()),
+        Step("LibvirtReady", ensure_libvirt, needs=(rivals.CONDITION,)),
         Step("ConnectionsReady", observe_connections, needs=()),
         Step("ConfigReady", ensure_config, needs=("ConnectionsReady",)),
         Step("DependenciesReady", observe_dependencies, needs=()),
-        Step("ComputeReady", ensure_compute, needs=("NodesReady", "ConfigReady", "DependenciesReady")),
+        Step("ComputeReady", ensure_compute, needs=(rivals.CONDITION, "ConfigReady", "DependenciesReady")),
     ),
     owns=(built_in.CONFIGMAP, built_in.SECRET, built_in.DAEMONSET, built_in.DEPLOYMENT),
     rules=rereading.RULES,
@@ -243,7 +215,7 @@ CONTROLLER = Controller(
     watches=(
         *pods.watches(kinds.NOVA_COMPUTE),
         watches.nodes(kinds.NOVA_COMPUTE),
-        Watch(kinds.NOVA_COMPUTE, _rivals),
+        rivals.watch(kinds.NOVA_COMPUTE),
         connections.watch(kinds.NOVA_COMPUTE),
         watches.referenced(kinds.NOVA_CONDUCTOR, kinds.NOVA_COMPUTE, "conductorRef"),
         watches.referenced(kinds.PLACEMENT, kinds.NOVA_COMPUTE, "placementRef"),
