@@ -164,6 +164,34 @@ async def test_databases_are_granted_changed_and_dropped_in_a_real_mariadb(real:
         await until_granted("two", "plain")
 
 
+async def test_a_database_whose_service_a_person_let_go_is_dropped_when_a_real_mariadb_answers_again(real: Any) -> None:
+    """Field case 103 (b): the finalizer only waits for what the server does on its own."""
+    async with real.operator("mariadb", "placement"):
+        await real.create(ours.MARIADB, "mariadb", {"bufferPoolMebibytes": 16})
+        await real.create(ours.PLACEMENT, "placement", {})
+        await real.until_condition(ours.PLACEMENT, "placement", "DatabaseReady")
+        root = decoded(await real.get(kinds.SECRET, "mariadb-root"))["password"]
+        assert "placement" in await asyncio.to_thread(databases, "root", root)
+        (server,) = real.network.pids("mariadbd")
+        os.kill(server, signal.SIGSTOP)
+        try:
+            await real.delete(ours.PLACEMENT, "placement")
+            text = (
+                f"has not dropped databases placement yet (DatabasesReady: MariaDB mariadb.{real.namespace}.svc:3306: "
+            )
+            await real.until_condition(ours.PLACEMENT, "placement", "Ready", "False", "Deleting", text=text)
+            await real.patch(ours.PLACEMENT, "placement", {"metadata": {"finalizers": None}})
+            await real.until_gone(ours.PLACEMENT, "placement")
+            await real.until_gone(kinds.SECRET, "placement-db")
+        finally:
+            os.kill(server, signal.SIGCONT)
+        await real.until(ours.MARIADB, lambda item: not item["status"].get("databases"), "mariadb")
+        await real.until_ready(ours.MARIADB, "mariadb")
+        assert "placement" not in await asyncio.to_thread(databases, "root", root)
+        users = await asyncio.to_thread(execute, "root", root, "SELECT user FROM mysql.global_priv")
+        assert ("placement",) not in users
+
+
 async def stop_serving(world: Any, name: str) -> None:
     """What a kubelet writes when a container's probe fails for a while that was well."""
     status = (await world.get(kinds.POD, name))["status"]

@@ -377,6 +377,51 @@ async def test_what_was_deleted_while_the_operator_was_away_goes_when_it_is_back
         await world.until_gone(ours.GLANCE, "glance")
 
 
+async def test_what_waits_for_servers_that_never_answer_says_why_and_a_person_may_let_it_go(world: Any) -> None:
+    """Case 103 (b): who takes the finalizer away loses nothing that the servers would still do, and MariaDB is asked
+    for nothing whose Secret has gone; Keystone's silence does not come before that."""
+    async with world.operator("glance", "placement") as operator:
+        await surroundings(world)
+        for resource in (ours.GLANCE, ours.PLACEMENT):
+            await rolled_out(world, resource)
+        await world.secret("keystone-admin", user="admin", password="x", project="admin")
+        await world.patch(
+            kinds.SECRET, "keystone-admin", {"metadata": {"labels": labels.common("keystone", "keystone")}}
+        )
+        await has_served(world)
+        await world.set_ready(ours.MARIADB, "mariadb", "False", "NotServing", "Pod mariadb-0: does not answer")
+        await operator.settle()
+        await world.delete(ours.PLACEMENT, "placement")
+        item = await world.until_condition(ours.PLACEMENT, "placement", "Ready", "False", "Deleting")
+        assert condition(item, "Ready")[2].startswith("KeystoneUnreachable: ")
+        await world.until(
+            ours.MARIADB, lambda item: [one["name"] for one in item["spec"]["databases"]] == ["glance"], "mariadb"
+        )
+        await world.delete(ours.KEYSTONE, "keystone")
+        where = f"MariaDB {world.namespace}/mariadb"
+        message = f"NotDropped: {where} has not dropped databases placement yet (Pod mariadb-0: does not answer)"
+        await world.until(ours.PLACEMENT, lambda item: condition(item, "Ready")[2] == message, "placement")
+        await operator.settle()
+
+        await world.patch(ours.PLACEMENT, "placement", {"metadata": {"finalizers": None}})
+        await world.until_gone(ours.PLACEMENT, "placement")
+        for resource, name in (PLACEMENT_API, (kinds.SECRET, "placement-db")):
+            await world.until_gone(resource, name)
+        await operator.settle()
+        server = await world.get(ours.MARIADB, "mariadb")
+        # What it has to drop when it answers again.
+        assert [one["name"] for one in server["spec"]["databases"]] == ["glance"]
+        assert [one["name"] for one in server["status"]["databases"]] == ["glance", "placement"]
+
+
+async def has_served(world: Any) -> None:
+    """Says that the API of the Keystone has run once."""
+    item = await world.get(ours.KEYSTONE, "keystone")
+    ready = {"type": "DeploymentReady", "status": "True", "reason": "Ready", "message": ""}
+    ready |= {"observedGeneration": item["metadata"]["generation"], "lastTransitionTime": conditions.now()}
+    await world.patch(ours.KEYSTONE, "keystone", {"status": {"conditions": [ready]}}, "status")
+
+
 async def test_a_namespace_that_is_deleted_ends_without_a_person(world: Any) -> None:
     """Case 102: nobody waits for a server that goes too, and nothing is made anew. Regression f26, f27, f89."""
     async with world.operator("glance", "placement", "mariadb", "memcached") as operator:

@@ -7,6 +7,7 @@ entry out makes the server's controller drop what it stands for.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Iterable
 from typing import Any
 
 from openstack_operator.kit import credentials
@@ -56,13 +57,17 @@ async def ask(scope: Scope[Any], resource: Resource, server_name: str, field: st
     wanted = credentials.fingerprint(secret) if secret is not None else ""
     granted = [other for other in item.get("status", {}).get(field, []) if other["name"] == name]
     if not granted or granted[0].get("secretHash") != wanted:
-        problem = conditions.find(item, conditions.READY)
-        why = f" ({problem['message']})" if problem and problem["status"] != "True" and problem["message"] else ""
         raise errors.Waiting(
             "NotGranted",
-            f"{resource.kind} {scope.namespace}/{server_name} has not set up {field} {name} yet{why}",
+            f"{resource.kind} {scope.namespace}/{server_name} has not set up {field} {name} yet{_why(item)}",
             on=resource.kind,
         )
+
+
+def _why(item: Object) -> str:
+    """What the server itself waits for, for the end of a message."""
+    problem = conditions.find(item, conditions.READY)
+    return f" ({problem['message']})" if problem and problem["status"] != "True" and problem["message"] else ""
 
 
 def _other_owner(scope: Scope[Any], entry: dict[str, Any]) -> str:
@@ -95,5 +100,18 @@ async def withdraw(scope: Scope[Any], resource: Resource, server_name: str, fiel
         scope.manager.informer(resource).observe(written)
         item = written
     if any(other["name"] == name for other in item.get("status", {}).get(field, [])):
-        message = f"{resource.kind} {scope.namespace}/{server_name} has not dropped {field} {name} yet"
+        where = f"{resource.kind} {scope.namespace}/{server_name}"
+        message = f"{where} has not dropped {field} {name} yet{_why(item)}"
         raise errors.Waiting("NotDropped", message, on=resource.kind)
+
+
+async def each(asked: Iterable[Awaitable[Any]]) -> None:
+    """Awaits each, so that one that waits, or is refused, holds up no other; raises the first problem."""
+    problems: list[errors.OperatorError] = []
+    for one in asked:
+        try:
+            await one
+        except errors.OperatorError as problem:
+            problems.append(problem)
+    if problems:
+        raise problems[0]

@@ -136,9 +136,8 @@ async def ensure_agent(scope: Scope[NeutronSpec]) -> None:
 
 async def finalize(scope: Scope[NeutronSpec]) -> None:
     """Takes the service out of Keystone, and drops database and virtual host."""
-    await API.unregister(scope)
-    await messaging.drop(scope, scope.spec.messaging_ref.name, scope.name)
-    await API.drop_database(scope)
+    vhost = messaging.drop(scope, scope.spec.messaging_ref.name, scope.name)
+    await requests.each((API.unregister(scope), vhost, API.drop_database(scope)))
 
 
 CONTROLLER = Controller(

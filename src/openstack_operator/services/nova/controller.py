@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from openstack_operator.kit import (
@@ -17,6 +17,7 @@ from openstack_operator.kit import (
     messaging,
     names,
     pods,
+    requests,
     verified,
     watches,
 )
@@ -67,7 +68,7 @@ async def ensure_databases(scope: Scope[NovaSpec]) -> None:
     for cell, template in sorted(spec.cell_templates.items()):
         mariadb = (template.database_ref or spec.database_ref).name
         asked.append(_ensure_database(scope, mariadb, cell, f"cells.{cell}.database"))
-    await _all(asked)
+    await requests.each(asked)
 
 
 async def _ensure_database(scope: Scope[NovaSpec], mariadb: str, part: str, fact: str, supplied: Any = None) -> None:
@@ -87,19 +88,7 @@ async def ensure_messaging(scope: Scope[NovaSpec]) -> None:
         secret = removal.messaging_secret(scope.name, cell)
         vhost, fact = removal.vhost(scope.name, cell), f"cells.{cell}.messaging"
         asked.append(messaging.ensure(scope, resources.SERVICE, rabbitmq, vhost, secret=secret, fact=fact))
-    await _all(asked)
-
-
-async def _all(asked: Iterable[Awaitable[Any]]) -> None:
-    """Awaits each, so that one that waits holds up no other; raises the first problem."""
-    problems = []
-    for one in asked:
-        try:
-            await one
-        except errors.StepError as problem:
-            problems.append(problem)
-    if problems:
-        raise problems[0]
+    await requests.each(asked)
 
 
 async def observe_surroundings(scope: Scope[NovaSpec]) -> None:
@@ -315,7 +304,7 @@ async def finalize(scope: Scope[NovaSpec]) -> None:
     for cell, place in removal.places(scope).items():
         drops.append(database.drop(scope, place.mariadb, removal.schema(scope.name, cell)))
         drops.append(messaging.drop(scope, place.rabbitmq, removal.vhost(scope.name, cell)))
-    await _all(drops)
+    await requests.each(drops)
 
 
 def _nova_of(compute: Object, _: Any) -> Iterable[Key]:
