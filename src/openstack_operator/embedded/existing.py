@@ -5,6 +5,7 @@ Called by `up` before it installs anything. It only asks; nothing is made.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,12 @@ async def check(kubeconfig: Path, *, guests: bool = False) -> None:
             found += missing_storage(classes["items"])
         else:
             found.append("no permission to list storageclasses.storage.k8s.io")
+        if await is_allowed(api, "", "services", "list"):
+            params = {"fieldSelector": "metadata.name=kubernetes"}
+            services = await api.request("GET", "/api/v1/namespaces/default/services", params=params)
+            found += wrong_family(services["items"])
+        else:
+            found.append("no permission to list services")
         if guests:
             found += await missing_nodes(api)
         for group, resource, verb in NEEDED:
@@ -71,6 +78,18 @@ def missing_storage(classes: list[dict[str, Any]]) -> list[str]:
         return []
     names = ", ".join(c["metadata"]["name"] for c in classes) or "none at all"
     return [f"it has no default StorageClass (classes: {names}): annotate one with {DEFAULT_CLASS}=true"]
+
+
+def wrong_family(services: list[dict[str, Any]]) -> list[str]:
+    """What Services get an address of is the family that pods are reached by. `services` is the API server's own one,
+    which has the cluster's first family; uWSGI in front of every API listens on IPv4 alone (`http-socket = :port`)."""
+    addresses = [one["spec"]["clusterIP"] for one in services]
+    return [
+        f"its Services get IPv6 addresses (default/kubernetes has {address}), and the APIs are served over IPv4: "
+        "take a cluster with IPv4, or with both and IPv4 first"
+        for address in addresses
+        if ipaddress.ip_address(address).version == 6
+    ]
 
 
 async def missing_nodes(api: client.Client) -> list[str]:
