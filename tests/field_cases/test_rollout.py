@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from world import condition, decoded
 
 from openstack_operator.kit import kinds as ours
 from openstack_operator.kit import labels
-from openstack_operator.runtime import conditions, kinds
+from openstack_operator.runtime import conditions, errors, kinds, metrics
 
 GLANCE_API = (kinds.DEPLOYMENT, "glance-api")
 PLACEMENT_API = (kinds.DEPLOYMENT, "placement-api")
@@ -59,6 +61,42 @@ async def test_many_passes_a_restart_and_another_order_of_keys_write_nothing(wor
         await world.patch(ours.PLACEMENT, "placement", {"spec": turned})
         await operator.settle()
     assert await writes(world, before) == []
+
+
+async def test_patches_of_others_in_the_middle_of_an_installation_lose_nothing_and_double_nothing(world: Any) -> None:
+    """Case 121. Regression f22: somebody patches the object and what it owns all the time, until it is gone again. Each
+    100 ms would be three times here, where nothing but decisions takes time."""
+    failed = metrics.RECONCILES.labels(ours.GLANCE.kind, "error")._value
+    before, number = failed.get(), 0
+
+    async def patching() -> None:
+        nonlocal number
+        while True:
+            number += 1
+            for resource, name, patch in (
+                (ours.GLANCE, "glance", {"metadata": {"annotations": {"note": str(number)}}}),
+                (kinds.CONFIGMAP, "glance-config-data", {"data": {f"foreign-{number % 2}": "x"}}),
+                (kinds.SECRET, "glance-db", {"metadata": {"annotations": {"note": str(number)}}}),
+                (*GLANCE_API, {"metadata": {"annotations": {"note": str(number)}}}),
+            ):
+                with contextlib.suppress(errors.ApiError):
+                    await world.patch(resource, name, patch)
+            await asyncio.sleep(0.01)
+
+    async with world.operator("glance") as operator:
+        await surroundings(world)
+        tasks = [asyncio.ensure_future(one) for one in (patching(), world.play_servers())]
+        await rolled_out(world, ours.GLANCE)
+        jobs, deployments = await world.names(kinds.JOB), await world.names(kinds.DEPLOYMENT)
+        await world.delete(ours.GLANCE, "glance")
+        await world.until_gone(ours.GLANCE, "glance")
+        for task in tasks:
+            task.cancel()
+        await operator.settle()
+    assert number > 5
+    assert failed.get() == before
+    assert deployments == ["glance-api"]
+    assert [name.rpartition("-")[0] for name in jobs] == ["glance-db-sync"]
 
 
 async def test_a_change_of_an_unrelated_key_of_a_shared_secret_rolls_nothing(world: Any) -> None:

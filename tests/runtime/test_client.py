@@ -110,7 +110,6 @@ async def test_a_server_that_refuses_connections_is_unreachable() -> None:
 
 
 async def test_a_write_with_an_old_version_is_a_conflict(world: Any) -> None:
-    """Regression f22."""
     first = await world.secret("a", k="")
     await world.patch(kinds.SECRET, "a", {"data": {"k": "eA=="}})
     with pytest.raises(errors.ApiError, match="409 Conflict"):

@@ -104,7 +104,6 @@ async def test_an_object_whose_controller_has_no_finalizer_any_more_can_go(world
 
 
 async def test_an_object_deleted_during_its_pass_is_not_brought_back(world: Any) -> None:
-    """Regression f28."""
     reached, proceed = asyncio.Event(), asyncio.Event()
 
     async def ensure(scope: toy.Scope) -> None:
@@ -121,6 +120,39 @@ async def test_an_object_deleted_during_its_pass_is_not_brought_back(world: Any)
         await operator.settle()
         assert operator.requests(before) == [("patch", "toys/status", "one")]
     assert await world.find(toy.RESOURCE) is None
+
+
+async def test_our_finalizer_does_not_come_back_to_an_object_deleted_during_its_pass(world: Any) -> None:
+    """Regression f28: a pass that had begun before the deletion set it once more, and nobody took it away again."""
+    reached, proceed, ended = asyncio.Event(), asyncio.Event(), []
+
+    async def ensure(scope: toy.Scope) -> None:
+        reached.set()
+        await proceed.wait()
+
+    async def finalize(scope: toy.Scope) -> None:
+        ended.append(scope.name)
+
+    other = "example.org/other"
+    steps = (controller.Step("ThingReady", ensure),)
+    async with world.operator(toy.toys(steps=steps, finalize=finalize)) as operator:
+        metadata = {"name": "one", "namespace": world.namespace, "finalizers": [other]}
+        await world.api.create(toy.RESOURCE, {"metadata": metadata, "spec": {}})
+        await reached.wait()
+        await world.delete(toy.RESOURCE)
+        # The end of our own part comes from somebody else while the pass still runs on what it had read.
+        await world.patch(toy.RESOURCE, "one", {"metadata": {"finalizers": [other]}})
+        proceed.set()
+        await operator.settle()
+        item = await world.find(toy.RESOURCE)
+        assert item["metadata"]["finalizers"] == [other]
+        assert ended == [], "the object is no longer ours to end"
+        runner = operator.manager.runners[0]
+        stale = {**item, "metadata": {key: value for key, value in item["metadata"].items() if "deletion" not in key}}
+        assert await runner._visit(stale, runner._log) is None
+        assert (await world.find(toy.RESOURCE))["metadata"]["finalizers"] == [other]
+        await world.patch(toy.RESOURCE, "one", {"metadata": {"finalizers": None}})
+        await world.until(toy.RESOURCE, lambda item: item is None)
 
 
 async def test_an_object_deleted_before_its_finalizer_is_set_gets_no_children(world: Any) -> None:
@@ -150,8 +182,9 @@ async def test_an_object_made_anew_under_its_name_starts_from_nothing(world: Any
         await world.until_ready()
         await world.delete(toy.RESOURCE)
         await world.until(toy.RESOURCE, lambda item: item is None)
-        second = await world.create()
-        await world.until_ready()
+        await world.create()
+        second = await world.until_ready()
+        assert second["metadata"]["finalizers"] == [FINALIZER]
     assert first["metadata"]["uid"] != second["metadata"]["uid"]
 
 

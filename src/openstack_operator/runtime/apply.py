@@ -83,12 +83,18 @@ class Children:
         patch = drift.without_foreign_entries(maps, wanted, present)
         if not patch:
             return present
-        metadata = present["metadata"]
-        metrics.REPAIRS.labels(self._resource.kind, resource.kind).inc()
-        log.info("foreign entries taken out", resource=str(resource), name=metadata["name"], entries=_names(patch))
+        metadata, entries = present["metadata"], _names(patch)
         # Only of the child that was looked at: entries of a newer one may be what is wanted next.
         patch["metadata"] = {"resourceVersion": metadata["resourceVersion"]}
-        written = await self._manager.client.merge(resource, metadata["name"], metadata["namespace"], patch)
+        try:
+            written = await self._manager.client.merge(resource, metadata["name"], metadata["namespace"], patch)
+        except errors.ApiError as problem:
+            if problem.status not in (404, 409):
+                raise
+            # There is a newer one, or none any more: the event that tells of it wakes us, and it is looked at then.
+            return present
+        metrics.REPAIRS.labels(self._resource.kind, resource.kind).inc()
+        log.info("foreign entries taken out", resource=str(resource), name=metadata["name"], entries=entries)
         self._manager.informer(resource).observe(written)
         return written
 

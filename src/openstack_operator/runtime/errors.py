@@ -39,6 +39,11 @@ class ApiError(OperatorError):
         """Whether nothing new can be made in the namespace any more, because it is being deleted."""
         return self.status == 403 and "because it is being terminated" in self.message
 
+    @property
+    def is_of_ending_object(self) -> bool:
+        """Whether a finalizer was to be added to an object that is being deleted."""
+        return self.status == 422 and "no new finalizers can be added if the object is being deleted" in self.message
+
 
 class ApiUnreachableError(OperatorError):
     """The API server did not answer: refused, cut, silent, or something else answered in its place."""

@@ -35,6 +35,9 @@ SETTLE_SECONDS = 0.02
 # else did to ours is one.
 _MEANINGFUL = ("generation", "annotations", "labels", "deletionTimestamp", "uid")
 
+RELEASES = 5
+"""Tries to take our finalizer away from an object that others change at the same time. Each takes milliseconds."""
+
 BACK_OFF = 0.0
 """As a retry delay: as long as the queue's back-off says."""
 
@@ -289,24 +292,39 @@ class Runner(Generic[S]):
                 blocked = self._blocked("the object is being deleted")
                 await self._tell(scope.object, blocked, held, scope.status)
                 return retry
-        await self._release(scope.object)
-        return None
+        return await self._release(scope.object)
 
-    async def _release(self, item: Object) -> None:
+    async def _release(self, item: Object) -> Retry:
         """Takes our finalizer away, whoever set it: after a restore from a backup that is not our field manager. The
-        version makes sure that nobody else's is touched."""
-        metadata = item["metadata"]
-        others = [name for name in metadata["finalizers"] if name != self._finalizer]
-        patch = {"metadata": {"finalizers": others, "resourceVersion": metadata["resourceVersion"]}}
-        try:
-            await self.manager.client.merge(self._resource, metadata["name"], metadata["namespace"], patch)
-        except errors.ApiError as problem:
-            if problem.status != 404:
+        version makes sure that nobody else's is touched. Of an object that changed meanwhile the newest version counts,
+        and where its spec is another one it has to be ended by that."""
+        ended, place = item["metadata"], (item["metadata"]["name"], item["metadata"]["namespace"])
+        for _ in range(RELEASES):
+            metadata = item["metadata"]
+            others = [name for name in metadata.get("finalizers", ()) if name != self._finalizer]
+            patch = {"metadata": {"finalizers": others, "resourceVersion": metadata["resourceVersion"]}}
+            try:
+                await self.manager.client.merge(self._resource, *place, patch)
+                return None
+            except errors.ApiError as problem:
+                if problem.status == 404:
+                    return None
+                if problem.status != 409:
+                    raise
+            try:
+                item = await self.manager.client.get(self._resource, *place)
+            except errors.ApiError as problem:
+                if problem.status == 404:
+                    return None
                 raise
+            if any(item["metadata"][field] != ended[field] for field in ("uid", "generation")):
+                # The event of that change wakes us.
+                return None
+        return BACK_OFF
 
     async def _mark(self, item: Object) -> Object | None:
         """Sets our finalizer under a field manager of its own, so that nobody else's is touched and no other apply of
-        ours takes it away. None: the object is gone."""
+        ours takes it away. None: the object is gone or going, and the event that tells of it is on its way."""
         # With the uid an apply can never create the object anew when it has gone meanwhile.
         metadata = {key: item["metadata"][key] for key in ("name", "namespace", "uid")}
         try:
@@ -316,7 +334,7 @@ class Runner(Generic[S]):
                 manager=f"{self.manager.client.manager}-finalizer",
             )
         except errors.ApiError as problem:
-            if problem.status in (404, 409):
+            if problem.status in (404, 409) or problem.is_of_ending_object:
                 return None
             raise
         self.manager.informer(self._resource).observe(written)
