@@ -10,18 +10,17 @@ from collections.abc import Iterator
 
 import yaml
 
+from openstack_operator.cli import manifests
 from openstack_operator.kit import catalogues, custom_config, overwrites, shared_config
 from openstack_operator.kit.custom_config import Finding, Policy
 
 KEY = "customServiceConfig"
-# The C parser is ten times as fast; not every build of PyYAML has it.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def findings(text: str, release: str | None) -> Iterator[tuple[int, Finding]]:
     """Each finding with its line of the file."""
     try:
-        documents = list(yaml.compose_all(text, Loader=LOADER))
+        documents = list(manifests.nodes(text))
     except yaml.MarkedYAMLError as problem:
         line = problem.problem_mark.line + 1 if problem.problem_mark else 1
         yield line, Finding("error", "unreadable", "", line, "", "", f"is not YAML: {problem.problem}")
@@ -78,7 +77,7 @@ def _object(node: yaml.MappingNode, release: str | None) -> Iterator[tuple[int, 
 
 def _is_disabled(spec: yaml.MappingNode, service: str) -> bool:
     part = _fields(spec).get(service)
-    return isinstance(part, yaml.MappingNode) and _scalar(_fields(part).get("enabled")) == "false"
+    return isinstance(part, yaml.MappingNode) and manifests.value(_fields(part).get("enabled")) is False
 
 
 def _texts(

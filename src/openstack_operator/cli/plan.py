@@ -20,7 +20,7 @@ from typing import Any
 import pydantic
 import yaml
 
-from openstack_operator.cli import live, origins, simulation
+from openstack_operator.cli import live, manifests, origins, simulation
 from openstack_operator.cli.simulation import Place, Simulation
 from openstack_operator.kit import kinds, redaction, rereading
 from openstack_operator.runtime import client, conditions, errors, logs
@@ -134,7 +134,7 @@ async def make(text: str, config: client.Config, namespace: str | None, services
 def _documents(text: str) -> list[Object]:
     """The objects of a file, those of Lists included."""
     try:
-        loaded = [one for one in yaml.safe_load_all(text) if one is not None]
+        loaded = [one for one in manifests.documents(text) if one is not None]
     except yaml.YAMLError as problem:
         raise errors.OperatorError(f"is not YAML: {problem}") from problem
     found: list[Object] = []
