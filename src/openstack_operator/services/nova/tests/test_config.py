@@ -141,7 +141,7 @@ def test_the_node_and_not_nova_conf_says_how_servers_run() -> None:
     assert not parser.has_option("DEFAULT", "host")
 
 
-@pytest.mark.parametrize("script", ["NODE", "READY", "LIBVIRT_START", "WRAPPER"])
+@pytest.mark.parametrize("script", ["NODE", "READY", "LIBVIRT_START", "WRAPPER", "CLEAN"])
 def test_scripts_keep_what_the_shell_must_see(script: str) -> None:
     """Python takes backslashes away where nobody sees it; the shell then reads other text."""
     text: str = getattr(compute, script)

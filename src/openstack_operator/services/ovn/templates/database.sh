@@ -22,7 +22,10 @@ member=${self%%.*}
 domain=${self#*.}
 founder=${member%-*}-0
 
-if [ ! -e "$file" ]; then
+# An empty file is no database, and no server starts with one. Nothing is lost with it: there is no other member today
+# (`replicas` is 1 at most) that would know more.
+if [ ! -s "$file" ]; then
+  [ ! -e "$file" ] || echo "$file is empty: a new database is made" >&2
   rm -f "$file.new"
   if [ "$member" = "$founder" ]; then
     ovsdb-tool create-cluster "$file.new" "$definition" "tcp:$self:$raft"

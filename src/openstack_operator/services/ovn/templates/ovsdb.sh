@@ -13,7 +13,9 @@ if [ -S "$socket" ] && ovsdb-client --timeout=5 list-dbs "unix:$socket" > /dev/n
   exit 1
 fi
 
-if [ ! -e "$file" ]; then
+# An empty file is no database. What is in it comes from the other scripts of the node and from ovn-controller.
+if [ ! -s "$file" ]; then
+  [ ! -e "$file" ] || echo "$file is empty: a new database is made" >&2
   rm -f "$file.new"
   ovsdb-tool create "$file.new" "$definition"
   mv "$file.new" "$file"

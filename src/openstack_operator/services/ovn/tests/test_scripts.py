@@ -73,3 +73,97 @@ def test_a_userspace_switch_without_its_device_says_why_and_changes_nothing(tmp_
     assert answer.stderr.startswith("cannot open /dev/net/tun, which the userspace datapath needs")
     assert answer.stderr.count("\n") == 1
     assert [line.split()[0] for line in asked.read_text().splitlines()] == ["ovs-vsctl", "ovs-dpctl"]
+
+
+PROGRAMS = {
+    "hostname": 'echo "$MEMBER.ovn-nb.cloud.svc.example.org"',
+    "ovsdb-tool": """case $1 in
+      needs-conversion) echo no; exit ;;
+      create-cluster | create) kept=database ;;
+      join-cluster) kept=member ;;
+    esac
+    echo "$1" >> "$CALLS"
+    echo "$kept" > "$2"
+    """,
+    # Ends when the script has opened the port, which is the last that it does beside the server.
+    "ovsdb-server": """echo "serves $(cat "$DATA")" >> "$CALLS"
+    [ -n "${SOCKET:-}" ] || exit 0
+    python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$SOCKET"
+    until [ -e "$SOCKET.open" ]; do sleep 0.01; done
+    """,
+    "ovsdb-client": "echo no",
+    "ovn-nbctl": "",
+    "ovs-appctl": ': > "$SOCKET.open"',
+}
+"""Stand in for the programs of the images."""
+
+
+def run(directory: Path, name: str, before: str | None, **environment: str) -> tuple[list[str], str]:
+    """Runs a script on a file with such a content, None for no file: what was done, and what was said."""
+    programs, data, sockets = (directory / one for one in ("bin", "data", "run"))
+    for one in (programs, data, sockets):
+        one.mkdir()
+    for program, text in PROGRAMS.items():
+        (programs / program).write_text(f"#!/bin/sh\nset -eu\n{text}\n")
+        (programs / program).chmod(0o755)
+    file = data / ("conf.db" if name == "ovsdb.sh" else "nb.db")
+    if before is not None:
+        file.write_text(before)
+    text = config.script(name)
+    for path in ("/var/lib/ovn", "/var/lib/openvswitch"):
+        text = text.replace(path, str(data))
+    for path in ("/run/ovn", "/run/openvswitch"):
+        text = text.replace(path, str(sockets))
+    (directory / name).write_text(text)
+    (directory / "serve.sh").write_text(config.script("serve.sh"))
+    answer = subprocess.run(
+        ["sh", str(directory / name)],
+        capture_output=True, text=True, check=True, timeout=20,
+        env={"PATH": f"{programs}:{os.environ['PATH']}", "CALLS": str(directory / "calls"), "DATA": str(file)}
+        | environment,
+    )  # fmt: skip
+    return (directory / "calls").read_text().splitlines(), answer.stderr
+
+
+FOUND = ["create-cluster", "serves database"]
+JOINED = ["join-cluster", "serves member"]
+
+
+@pytest.mark.parametrize(
+    ("member", "before", "done", "said"),
+    [
+        ("ovn-nb-0", None, FOUND, False),
+        ("ovn-nb-0", "", FOUND, True),
+        ("ovn-nb-0", "rows\n", ["serves rows"], False),
+        ("ovn-nb-1", "", JOINED, True),
+    ],
+)
+def test_a_database_of_ovn_is_made_where_there_is_none_and_kept_where_there_is(
+    tmp_path: Path, member: str, before: str | None, done: list[str], said: bool
+) -> None:
+    """Regression f86: an empty file was taken for a database, and the server ended over and over."""
+    calls, words = run(
+        tmp_path, "database.sh", before, DATABASE="nb", POD_IP="192.0.2.1", MEMBER=member,
+        SOCKET=str(tmp_path / "run" / "nb.sock"),
+    )  # fmt: skip
+    assert calls == done
+    assert ("nb.db is empty" in words) == said
+    assert '"ptcp:6641:0.0.0.0"' in (tmp_path / "run" / "nb.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("before", "done", "said"),
+    [
+        (None, ["create", "serves database"], False),
+        ("", ["create", "serves database"], True),
+        ("rows\n", ["serves rows"], False),
+    ],
+)
+def test_the_switchs_database_is_made_where_there_is_none_and_kept_where_there_is(
+    tmp_path: Path, before: str | None, done: list[str], said: bool
+) -> None:
+    """Regression f86."""
+    calls, words = run(tmp_path, "ovsdb.sh", before)
+    assert calls == done
+    assert ("conf.db is empty" in words) == said
+    assert len((tmp_path / "data" / "system-id").read_text().strip()) == 36
