@@ -382,6 +382,8 @@ SECRETS = [
     ({"password": b"\xff\xfe"}, "SecretNotText", "key 'password' is not UTF-8 text"),
     ({"password": "a\tb"}, "SecretInvalid", "key 'password' holds a control character"),
     ({"password": "two\nlines"}, "SecretInvalid", "key 'password' holds a control character"),
+    ({"password": "x" * 100}, "SecretInvalid", "key 'password' holds 100 bytes; 72 are the most"),
+    ({"password": "ä" * 37}, "SecretInvalid", "key 'password' holds 74 bytes; 72 are the most"),
 ]
 
 
@@ -389,6 +391,7 @@ SECRETS = [
 async def test_a_secret_of_the_user_that_cannot_be_used_is_named_and_mending_it_is_enough(
     world: Any, values: dict[str, Any], reason: str, problem: str
 ) -> None:
+    """Case 31, case 34: missing, empty, no text, longer than what Keystone looks at."""
     await infrastructure(world)
     await world.secret("mine", **values)
     spec = {"adminPasswordSecretRef": {"name": "mine"}}
@@ -404,6 +407,24 @@ async def test_a_secret_of_the_user_that_cannot_be_used_is_named_and_mending_it_
         await world.patch(kinds.SECRET, "mine", {"data": credentials.encode({"password": f"{good}\n"})})
         await world.until_condition(ours.KEYSTONE, "keystone", "CredentialsReady")
     assert decoded(await world.get(kinds.SECRET, "keystone-admin"))["password"] == good
+
+
+async def test_a_long_password_that_is_in_use_stays_so_and_no_other_takes_its_place(world: Any) -> None:
+    """Case 34: Keystone takes the first 72 bytes, and said nothing of it to whoever brought more."""
+    await infrastructure(world)
+    await world.secret("mine", password="x" * 100)
+    await world.secret("keystone-admin", password="x" * 100)
+    # As an operator that did not count left it.
+    await world.patch(kinds.SECRET, "keystone-admin", {"metadata": {"labels": labels.common("keystone", "keystone")}})
+    async with world.operator("keystone"):
+        await world.create(ours.KEYSTONE, "keystone", {"adminPasswordSecretRef": {"name": "mine"}})
+        await world.until_condition(ours.KEYSTONE, "keystone", "CredentialsReady")
+        await world.patch(kinds.SECRET, "mine", {"data": credentials.encode({"password": "y" * 73})})
+        await world.until_condition(ours.KEYSTONE, "keystone", "CredentialsReady", "False", "SecretInvalid")
+        assert decoded(await world.get(kinds.SECRET, "keystone-admin"))["password"] == "x" * 100
+        await world.patch(kinds.SECRET, "mine", {"data": credentials.encode({"password": "y" * 72})})
+        await world.until_condition(ours.KEYSTONE, "keystone", "CredentialsReady")
+    assert decoded(await world.get(kinds.SECRET, "keystone-admin"))["password"] == "y" * 72
 
 
 async def test_a_secret_of_the_user_that_is_missing_is_waited_for_by_a_watch(world: Any) -> None:

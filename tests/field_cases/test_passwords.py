@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import pydantic
 import pymysql.converters
 import pytest
 from hypothesis import strategies
@@ -16,6 +17,10 @@ from oslo_config import cfg
 from paper import Paper, read
 
 from openstack_operator.kit import credentials, database, ini, messaging, names
+from openstack_operator.kit.types import DatabaseRequest, VhostRequest
+from openstack_operator.services import SERVICES
+from openstack_operator.services.nova import removal
+from openstack_operator.services.nova.parts import CellName
 from openstack_operator.services.rabbitmq import config as rabbitmq
 
 # Judges that are no dependency of the operator itself.
@@ -177,9 +182,20 @@ def test_generated_passwords_need_no_quoting_anywhere_and_fit_every_limit() -> N
     assert {letter for password in made for letter in password} <= set(string.ascii_letters + string.digits)
 
 
-def test_names_of_users_fit_the_database() -> None:
-    """Case 34, case 68: MariaDB takes 80 characters in a user name and 64 in a schema's."""
-    assert names.INSTANCE_LENGTH <= 64
+@pytest.mark.parametrize("part", ["api", "cell0", "c" * 16, "c" * 14 + "-c"])
+def test_names_of_schemas_and_of_their_users_fit_the_servers(part: str) -> None:
+    """Case 34, case 68: MariaDB takes 80 characters in a user name and 64 in a schema's, and the entry of the list that
+    asks for it no more. The longest names that admission lets through have to fit."""
+    longest = [kind.max_name_length for service in SERVICES for kind in service.kinds if kind.max_name_length]
+    nova = "n" * max(longest)
+    schemas = [names.schema("s" * max(longest)), removal.schema(nova, part)]
+    vhosts = [nova, removal.vhost(nova, pydantic.TypeAdapter(CellName).validate_python(part))]
+    secret = {"secretRef": {"name": "s"}}
+
+    assert len(longest) == sum(len(service.kinds) for service in SERVICES), "a kind has names of any length"
+    assert [DatabaseRequest.model_validate({"name": one} | secret).name for one in schemas] == schemas
+    assert [VhostRequest.model_validate({"name": one} | secret).name for one in vhosts] == vhosts
+    assert max(map(len, schemas)) <= 64
 
 
 def test_percent_signs_of_users_are_no_interpolation_in_the_servers_configuration() -> None:

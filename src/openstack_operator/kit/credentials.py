@@ -42,11 +42,15 @@ def fingerprint(item: Object) -> str:
     return drift.digest([data.get("user"), data.get("password")])
 
 
-async def password(scope: Scope[Any], secret: str, supplied: SecretKeyRef | None, field: str) -> str:
+async def password(
+    scope: Scope[Any], secret: str, supplied: SecretKeyRef | None, field: str, longest: int | None = None
+) -> str:
     """The password for a Secret of ours: the user's, else the one that stands in the Secret, else a new one.
 
-    Raises ``errors.Stalled`` when the user's Secret is missing, empty, not text, or holds a line break.
+    Raises ``errors.Stalled`` when the user's Secret is missing, empty, not text, or holds a line break, and when a
+    password that is not in use yet has more bytes than ``longest``.
     """
+    present = scope.get(kinds.SECRET, secret)
     if supplied is not None:
         value = (await scope.secret(supplied.name, supplied.key))[supplied.key]
         # A file made with echo ends in a line break that nobody means.
@@ -57,8 +61,13 @@ async def password(scope: Scope[Any], secret: str, supplied: SecretKeyRef | None
             raise errors.Stalled(
                 "SecretInvalid", f"{field}: Secret {supplied.name}: key {supplied.key!r} holds a control character"
             )
+        size = len(value.encode())
+        if longest is not None and size > longest and (present is None or decode(present).get("password") != value):
+            raise errors.Stalled(
+                "SecretInvalid",
+                f"{field}: Secret {supplied.name}: key {supplied.key!r} holds {size} bytes; {longest} are the most",
+            )
         return value
-    present = scope.get(kinds.SECRET, secret)
     if present is not None and (present.get("data") or {}).get("password"):
         return controller.secret_values(present, "password")["password"]
     return generate()

@@ -24,6 +24,9 @@ from openstack_operator.runtime.controller import Scope
 
 PROJECT = "service"
 DOMAIN_ID = "default"
+LONGEST_PASSWORD = 72
+"""Bytes of a password that bcrypt looks at. Keystone cuts longer ones without a word to whoever sets them, and lets
+everybody in who knows the beginning."""
 ROLES = ("admin", "service")
 """Roles of every service user on the service project."""
 TIMEOUT_SECONDS = 30
@@ -57,7 +60,7 @@ async def observe(scope: Scope[Any], keystone: str) -> None:
 async def ensure_user_secret(scope: Scope[Any], service: str, supplied: SecretKeyRef | None) -> str:
     """The Secret of the service's own Keystone user; sets ``service_user.user`` and ``service_user.password``."""
     secret = names.service_user_secret(scope.name)
-    password = await credentials.password(scope, secret, supplied, "spec.credentials.serviceUser")
+    password = await credentials.password(scope, secret, supplied, "spec.credentials.serviceUser", LONGEST_PASSWORD)
     await credentials.ensure(scope, secret, service, {"user": scope.name, "password": password})
     scope.facts["service_user.user"] = scope.name
     scope.facts["service_user.password"] = password

@@ -246,7 +246,8 @@ class IdentityCredentials(DatabaseCredentials):
     """Those of a service that checks tokens."""
 
     service_user: SecretKeyRef | None = None
-    """Password of the service's Keystone user. Sets [keystone_authtoken] password and the user in Keystone."""
+    """Password of the service's Keystone user, at most 72 bytes. Sets [keystone_authtoken] password and the user in
+    Keystone."""
 
 
 class Credentials(IdentityCredentials):

@@ -41,7 +41,8 @@ async def ensure_credentials(scope: Scope[KeystoneSpec]) -> None:
         # The login that is in use stays where users look for it, whatever is wrong with the next one.
         scope.status["adminSecret"] = name
     field = "spec.adminPasswordSecretRef"
-    password = await credentials.password(scope, name, scope.spec.admin_password_secret_ref, field)
+    supplied = scope.spec.admin_password_secret_ref
+    password = await credentials.password(scope, name, supplied, field, identity.LONGEST_PASSWORD)
     public = scope.facts["url.public"]
     values = {
         "user": "admin",

@@ -38,7 +38,8 @@ class KeystoneTemplate(ServiceTemplate):
     components: ClassVar[tuple[str, ...]] = ("api", "bootstrap", "fernet-rotate")
 
     admin_password_secret_ref: SecretKeyRef | None = None
-    """Password of the admin user; generated when absent. Sets the user's password and the Secret `<name>-admin`."""
+    """Password of the admin user, at most 72 bytes; generated when absent. Sets the user's password and the Secret
+    `<name>-admin`."""
     fernet: FernetSpec = FernetSpec()
     """Keys that sign tokens."""
     token: TokenSpec = TokenSpec()
