@@ -121,5 +121,30 @@ def others() -> dict[str, workloads.Pod]:
     }
 
 
+def renamed(name: str) -> dict[str, workloads.Pod]:
+    """Those that belong to an object with a name of the user's."""
+    urls = "http://keystone/v3", "http://keystone.example.org/v3"
+    network = OVNNetworkSpec()
+    return {
+        "keystone": keystone.api_pod(name, KeystoneSpec(), SOURCES),
+        "keystone bootstrap": keystone.bootstrap_pod(name, KeystoneSpec(), SOURCES, *urls, "x"),
+        "glance": glance.api_pod(name, GlanceSpec(), SOURCES),
+        "placement": placement.api_pod(name, PlacementSpec(), SOURCES),
+        "neutron": neutron.api_pod(name, NeutronSpec(), SOURCES),
+        "neutron agent": neutron.agent_pod(name, NeutronSpec(), SOURCES),
+        "neutron db-sync": neutron.db_sync_pod(name, NeutronSpec(), SOURCES),
+        "nova cells": nova.cells_pod(name, NovaSpec(), SOURCES),
+        "nova-api": nova_api.pod(name, NovaAPISpec.model_validate(TOP), SOURCES),
+        "nova-compute": compute.compute_pod(name, NovaComputeSpec.model_validate(PROCESS), SOURCES),
+        "mariadb": mariadb.pod(name, MariaDBSpec(), SOURCES),
+        "rabbitmq": rabbitmq.pod(name, "cloud", RabbitMQSpec(), SOURCES),
+        "memcached": memcached.pod(name, MemcachedSpec()),
+        "ovn nb": ovn.database_pod(name, network, "nb"),
+        "ovn northd": ovn.northd_pod(name, network, ADDRESS, ADDRESS),
+        "openvswitch": ovn.switch_pod(name, network),
+        "ovn controller": ovn.controller_pod(name, network, ADDRESS, gateway=True),
+    }
+
+
 def everything() -> dict[str, workloads.Pod]:
     return {**apis(), **daemons(), **servers(), **others()}

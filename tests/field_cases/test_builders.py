@@ -75,24 +75,15 @@ def test_no_pod_has_a_password_in_its_template(pod: workloads.Pod) -> None:
     assert "password" not in text.lower().replace("openstack", "")
 
 
-@pytest.mark.parametrize("pod", SERVERS, ids=ids)
-def test_pods_bear_the_same_template_in_every_process(pod: workloads.Pod) -> None:
-    """Case 20: no order of a dictionary or of a set gets into a hash."""
-    assert drift.digest(workloads.template(pod)) == drift.digest(workloads.template(pod))
-
-
-def test_hashes_do_not_depend_on_pythons_hash_seed() -> None:
-    """Case 20."""
-    program = (
-        "from openstack_operator.kit import workloads, config\n"
-        "from openstack_operator.runtime import drift\n"
-        "from openstack_operator.services.glance import resources\n"
-        "from openstack_operator.services.glance.types import GlanceSpec\n"
-        "spec = GlanceSpec(node_selector={'a': '1', 'b': '2'})\n"
-        "pod = resources.api_pod('glance', spec, config.Sources('a', 'b', 'c', 'd'))\n"
-        "print(drift.digest(workloads.template(pod)))\n"
+def test_hashes_and_files_do_not_depend_on_pythons_hash_seed() -> None:
+    """Case 20: no order of a set or of a dictionary gets into a template, a file or a hash of one, in any process."""
+    said = seeds.answers("import everything\nprint('\\n'.join(everything.lines()))", "1", "2", "3")
+    differ = set.union(*(set(one.splitlines()) for one in said)) - set.intersection(
+        *(set(one.splitlines()) for one in said)
     )
-    assert len(seeds.answers(program, "1", "2")) == 1
+    assert sorted(differ) == []
+    assert len(said) == 1, "the order of all is one too"
+    assert len(said.pop().splitlines()) > 50
 
 
 # --- names ----------------------------------------------------------------------------------------------------------

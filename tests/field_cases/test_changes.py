@@ -11,6 +11,7 @@ import kubelet
 from cloud import rolled_out, surroundings, writes
 from world import condition, decoded
 
+from openstack_operator.cli import run
 from openstack_operator.kit import credentials
 from openstack_operator.kit import kinds as ours
 from openstack_operator.runtime import errors, kinds
@@ -179,23 +180,42 @@ async def test_volumes_of_servers_whose_names_look_like_each_others_members_are_
 async def test_objects_may_have_any_name(world: Any) -> None:
     """Regression f83, f84: with another name than the usual one, the service looked for what was not there."""
     names = {ours.MARIADB: "tables", ours.MEMCACHED: "tokens", ours.KEYSTONE: "people", ours.GLANCE: "pictures"}
-    async with world.operator("glance") as operator:
-        for resource in (ours.MARIADB, ours.MEMCACHED, ours.KEYSTONE):
+    names[ours.PLACEMENT] = "places"
+    refs = {key: {"name": name} for key, name in (("databaseRef", "tables"), ("memcachedRef", "tokens"))}
+    async with world.operator("glance", "keystone", "placement") as operator:
+        for resource in (ours.MARIADB, ours.MEMCACHED):
             await world.create(resource, names[resource], {})
         await world.patch(ours.MEMCACHED, "tokens", {"status": {"servers": ["tokens-0:11211"]}}, "status")
-        urls = {"internalUrl": "http://people-api:5000/v3", "publicUrl": "http://people.example.org/v3"}
-        await world.patch(ours.KEYSTONE, "people", {"status": urls}, "status")
-        refs = {"databaseRef": "tables", "memcachedRef": "tokens", "keystoneRef": "people"}
-        await world.create(ours.GLANCE, "pictures", {key: {"name": name} for key, name in refs.items()})
-        await world.grant(ours.MARIADB, "databases", "tables", "pictures")
-        await world.until_condition(ours.GLANCE, "pictures", "DeploymentReady")
+        await world.create(ours.KEYSTONE, "people", refs)
+        for resource in (ours.GLANCE, ours.PLACEMENT):
+            await world.create(resource, names[resource], refs | {"keystoneRef": {"name": "people"}})
+        await world.grant(ours.MARIADB, "databases", "tables", "people", "pictures", "places")
+        for resource in (ours.KEYSTONE, ours.GLANCE, ours.PLACEMENT):
+            await world.until_condition(resource, names[resource], "DeploymentReady")
         await operator.settle()
-    assert await world.names(kinds.DEPLOYMENT) == ["pictures-api"]
-    assert await world.names(kinds.SERVICE) == ["pictures-api"]
+    made = {resource: await world.names(resource) for resource in (kinds.DEPLOYMENT, kinds.SERVICE, kinds.SECRET)}
+    assert made[kinds.DEPLOYMENT] == ["people-api", "pictures-api", "places-api"]
+    assert made[kinds.SERVICE] == ["people-api", "pictures-api", "places-api"]
+    assert [one for one in made[kinds.SECRET] if one.partition("-")[0] not in ("people", "pictures", "places")] == []
     text = (await world.get(kinds.CONFIGMAP, "pictures-config-data"))["data"]["glance-api.conf.10-generated"]
     assert f"worker_self_reference_url = http://pictures-api.{world.namespace}.svc:9292" in text.splitlines()
     secret = decoded(await world.get(kinds.SECRET, "pictures-config-secrets"))["glance-api.conf.20-secret"]
     assert "mysql+pymysql://pictures:" in secret
+
+
+async def test_a_finalizer_fits_for_the_longest_kind_and_the_longest_name(world: Any) -> None:
+    """Regression f47: a finalizer with the name of its consumer in it was longer than the 63 characters that the API
+    server takes behind the slash."""
+    ended = [one.kind for one in run.choose(()) if one.finalize is not None]
+    longest = max(ended, key=lambda kind: len(kind.resource.kind))
+    # A control plane has a limit of its own, that of a label's value.
+    name = "c" * (longest.max_name_length or 63)
+    async with world.operator():
+        await world.create(longest.resource, name, {})
+        item = await world.until(longest.resource, lambda item: item["metadata"].get("finalizers"), name)
+    (finalizer,) = item["metadata"]["finalizers"]
+    assert finalizer == f"{ours.DOMAIN}/{longest.resource.kind.lower()}"
+    assert longest.resource == ours.CONTROL_PLANE
 
 
 # --- what must not roll ---------------------------------------------------------------------------------------------

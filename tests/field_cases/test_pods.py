@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,13 @@ from openstack_operator.services.glance.types import GlanceSpec
 from openstack_operator.services.mariadb import config as mariadb
 from openstack_operator.services.mariadb.types import MariaDBSpec
 from openstack_operator.services.neutron import config as neutron
+from openstack_operator.services.neutron import resources as neutron_resources
 from openstack_operator.services.neutron.types import NeutronSpec
+from openstack_operator.services.nova import children
 from openstack_operator.services.nova.api import config as nova_api
 from openstack_operator.services.nova.api.types import NovaAPISpec
 from openstack_operator.services.nova.compute import config as compute
+from openstack_operator.services.nova.compute import resources as compute_resources
 from openstack_operator.services.nova.compute.types import NovaComputeSpec
 from openstack_operator.services.nova.conductor import config as conductor
 from openstack_operator.services.nova.conductor.types import NovaConductorSpec
@@ -237,10 +241,13 @@ def test_agents_of_many_nodes_roll_side_by_side() -> None:
 # --- what a pod sees ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if value(name, "oslo_concurrency", "lock_path")])
+@pytest.mark.parametrize("name", FILES)
 def test_locks_are_where_the_pod_may_write(name: str) -> None:
-    """Regression r31: a mount over /run hid the directory of the locks."""
-    path = Path(value(name, "oslo_concurrency", "lock_path"))
+    """Regression r31: a mount over /run hid the directory of the locks. Each process that may take one says where: no
+    release has a default for it, and without a directory they end with an error."""
+    said = value(name, "oslo_concurrency", "lock_path")
+    assert said, "locks of several processes have no place"
+    path = Path(said)
     (container,) = workloads.template(EVERYTHING[name])["spec"]["containers"]
     writable = [one["mountPath"] for one in container["volumeMounts"] if not one.get("readOnly")]
 
@@ -275,6 +282,67 @@ def test_no_pods_labels_are_those_that_select_another_workload() -> None:
     ]
 
     assert meet == []
+
+
+def references(found: Any) -> Iterator[str]:
+    """Names of the objects that a pod is made of or belongs to."""
+    if isinstance(found, dict):
+        for key, value in found.items():
+            if key in ("configMap", "secret", "configMapKeyRef", "secretKeyRef"):
+                yield value.get("name") or value["secretName"]
+            elif key in ("claimName", "serviceAccountName", "subdomain"):
+                yield value
+            else:
+                yield from references(value)
+    elif isinstance(found, list):
+        for value in found:
+            yield from references(value)
+
+
+def test_pods_of_objects_with_any_name_have_what_is_theirs() -> None:
+    """Regression f83, f84: with another name than the usual one, a pod waited for a Secret of the usual name.
+    Configuration comes from what a step found."""
+    found = {name: set(references(workloads.template(pod))) for name, pod in pods.renamed("my-own").items()}
+    sources = {pods.SOURCES.config_data, pods.SOURCES.config_secrets, pods.SOURCES.scripts}
+
+    assert {name: [one for one in listed - sources if "my-own" not in one] for name, listed in found.items()} == {
+        name: [] for name in found
+    }
+    assert set().union(*found.values()) >= {
+        "my-own-fernet-keys", "my-own-credential-keys", "my-own-admin", "my-own-scripts", "images-my-own-api-0"
+    }  # fmt: skip
+    tags = {name: workloads.template(pod)["metadata"]["labels"] for name, pod in pods.renamed("my-own").items()}
+    assert {one["app.kubernetes.io/instance"] for one in tags.values()} == {"my-own"}
+
+
+def test_neutron_looks_for_metadata_where_the_nova_of_a_control_plane_serves_them() -> None:
+    """Regression f83, f84: of a Nova with another name it has to be told by `novaMetadataHost`."""
+    # Its object bears the service's name (`controlplane/resources.py`), and the Service that of its child.
+    assert NeutronSpec().nova_metadata_host == children.name("nova", "metadata")
+    assert neutron_resources.metadata_host(NeutronSpec(), "cloud") == "nova-metadata.cloud.svc"
+
+
+def test_a_node_has_one_name_in_nova_neutron_and_ovn() -> None:
+    """Case 90: a port is bound on the host that Nova names, by the agent and the chassis of that name. The pods of a
+    node take it from the same field, and not from what the node calls itself: short, long or by address."""
+    field = {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}
+    named = {
+        (name, one["name"], variable["name"]): variable["valueFrom"]
+        for name in ("nova-compute", "neutron-ovn-agent", "openvswitch")
+        for one in containers(EVERYTHING[name])
+        for variable in one.get("env", [])
+        if variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath") in ("spec.nodeName", "metadata.name")
+    }
+
+    assert named == {
+        ("nova-compute", compute_resources.NODE_CONTAINER, "NODE_NAME"): field,
+        ("neutron-ovn-agent", "neutron-ovn-agent", "OS_DEFAULT__HOST"): field,
+        ("openvswitch", "ovs-vswitchd", "NODE_NAME"): field,
+    }
+    assert "[DEFAULT]\\nhost = %s\\n" in compute.NODE
+    assert '"external-ids:hostname=$NODE_NAME"' in ovn.script("vswitchd.sh")
+    # No file that is read after it says another one.
+    assert [name for name in ("nova-compute", "neutron-ovn-agent") if value(name, "DEFAULT", "host")] == []
 
 
 @pytest.mark.parametrize("which", ["nb", "sb"])

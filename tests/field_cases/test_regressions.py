@@ -14,7 +14,7 @@ from pods import METADATA, TOP
 
 import seeds
 from openstack_operator.kit import identity, ini, releases
-from openstack_operator.services import SERVICES, glance, keystone, neutron, placement
+from openstack_operator.services import glance, keystone, neutron, placement
 from openstack_operator.services.keystone import resources as keystone_resources
 from openstack_operator.services.keystone.types import KeystoneSpec
 from openstack_operator.services.neutron import config as neutron_config
@@ -132,13 +132,6 @@ def test_nobody_reaches_a_database_of_ovn_before_it_has_a_leader_and_a_first_row
 def test_kubectl_can_apply_every_definition(path: Path) -> None:
     """Regression f50, f52: a CRD was larger than the annotation that `kubectl apply` makes of it."""
     assert len(json.dumps(yaml.safe_load(path.read_text()))) < LAST_APPLIED_BYTES
-
-
-def test_finalizers_have_names_of_one_length() -> None:
-    """Regression f47: a finalizer with the name of its consumer in it was too long."""
-    kinds = [kind.resource for service in SERVICES for kind in service.kinds]
-    # Domain and kind, and nothing that users name: `runtime/runner.py`.
-    assert max(len(resource.kind) for resource in kinds) <= 63
 
 
 def test_messages_name_things_in_one_order() -> None:
