@@ -134,7 +134,7 @@ async def test_what_to_write_instead_is_told_however_deep_the_field_is(world: An
 
 
 async def test_all_that_is_wrong_in_a_cloud_is_said_at_once(world: Any) -> None:
-    """Regression h17."""
+    """Case 109. Regression h17."""
     spec = {
         "keystone": {"customServiceConfig": "debug = true\n"},
         "glance": {"customServiceConfig": "[DEFAULT]\nthis is no option\n", "storageClass": "none-such"},

@@ -166,6 +166,7 @@ async def test_the_objects_of_a_keystone_are_the_ones_documented(world: Any) -> 
 
 
 async def test_no_secret_value_stands_anywhere_but_in_secrets(world: Any) -> None:
+    """Case 128."""
     password = "$%@/#+\"':-p{w}"
     await world.secret("mine", password=password)
     reference = {"name": "mine"}
@@ -250,6 +251,7 @@ def written(world: Any, since: int) -> set[tuple[str, str]]:
 
 
 async def test_users_text_wins_and_rolls_the_api_alone(world: Any) -> None:
+    """Case 2."""
     async with world.operator("keystone", "memcached") as operator:
         await rolled_out(world)
         await world.until_ready(ours.MEMCACHED, "memcached")
@@ -428,6 +430,7 @@ async def test_a_long_password_that_is_in_use_stays_so_and_no_other_takes_its_pl
 
 
 async def test_a_secret_of_the_user_that_is_missing_is_waited_for_by_a_watch(world: Any) -> None:
+    """Case 31."""
     spec = {"adminPasswordSecretRef": {"name": "mine", "key": "admin"}}
     async with world.operator("keystone"):
         await world.create(ours.KEYSTONE, "keystone", spec)
@@ -463,7 +466,7 @@ async def test_another_admin_password_runs_the_bootstrap_again(world: Any) -> No
 
 
 async def test_rotated_keys_are_never_written_over(world: Any) -> None:
-    """Regression r1, r55."""
+    """Case 45. Regression r1, r55."""
     async with world.operator("keystone") as operator:
         await rolled_out(world)
         first = decoded(await world.get(kinds.SECRET, "keystone-fernet-keys"))
@@ -538,6 +541,7 @@ async def test_rotation_runs_with_rights_on_one_secret(world: Any) -> None:
 async def test_rotation_stages_a_new_key_with_the_rights_that_it_has_and_drops_the_oldest(
     world: Any, tmp_path: Path
 ) -> None:
+    """Case 45."""
     async with world.operator("keystone") as operator:
         await rolled_out(world)
         await operator.settle()
@@ -635,7 +639,7 @@ async def test_zero_replicas_stop_the_api_and_keep_everything_else(world: Any) -
 
 
 async def test_more_replicas_get_a_disruption_budget_and_one_has_none(world: Any) -> None:
-    """Regression h13."""
+    """Case 63. Regression h13."""
     async with world.operator("keystone"):
         await rolled_out(world, replicas=2)
         item = await world.get(ours.KEYSTONE, "keystone")

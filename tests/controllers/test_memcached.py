@@ -9,6 +9,7 @@ from openstack_operator.runtime import kinds
 
 
 async def test_servers_come_up_and_are_published_for_clients(world: Any) -> None:
+    """Case 47."""
     world.node.hold("memcached/server")
     async with world.operator("memcached"):
         await world.create(ours.MEMCACHED, "cache", {"replicas": 2})

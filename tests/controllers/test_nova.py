@@ -157,7 +157,7 @@ async def test_what_a_cells_own_servers_grant_wakes_the_nova(world: Any) -> None
 
 
 async def test_hosts_are_mapped_with_the_cells_and_later_ones_by_a_job_of_their_own(world: Any) -> None:
-    """Regression f2, h7."""
+    """Case 53. Regression f2, h7."""
     first, second, third = (f"{name}.{world.namespace}" for name in ("first", "second", "third"))
     templates: Any = {
         cell: {"computes": {"compute": {"nodeSelector": {"test-cell": f"{world.namespace}-{cell}"}}}}
@@ -271,7 +271,7 @@ def compute_pod(namespace: str, node: str) -> Any:
 async def test_a_host_that_no_template_asks_for_is_forgotten_once_it_is_empty(
     world: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Regression r80."""
+    """Case 99. Regression r80."""
     first, second, third = (f"{name}.{world.namespace}" for name in ("first", "second", "third"))
     tags = {"test-cell": world.namespace}
     templates = {"cell1": {"computes": {"compute": {"nodeSelector": tags}}}}
@@ -654,6 +654,7 @@ async def compute_api_answers(world: Any, monkeypatch: pytest.MonkeyPatch) -> As
 
 
 async def test_a_cell_with_servers_stays_until_they_are_gone(compute_api_answers: set[str], two_cells: Any) -> None:
+    """Case 99."""
     world = two_cells
     world.node.statuses["nova/remove-cell2"] = said(FOUND)
     before = await uids(world, "nova-")
@@ -715,6 +716,7 @@ async def test_a_cell_goes_by_force_with_what_is_in_it(two_cells: Any) -> None:
 
 
 async def test_another_password_of_a_cell_rolls_the_cell_and_what_reads_its_mapping(two_cells: Any) -> None:
+    """Case 52."""
     world = two_cells
     cell1, metadata = await uids(world, "nova-cell1-"), await uids(world, "nova-cell2-")
     known = (await world.get(ours.NOVA_API, "nova-api"))["spec"]["registeredCells"]

@@ -51,6 +51,7 @@ async def test_a_server_that_does_not_answer_is_named_and_stays_unavailable(worl
 
 
 async def test_zero_replicas_stop_the_server_and_say_so(world: Any) -> None:
+    """Case 66."""
     async with world.operator("rabbitmq"):
         await world.create(ours.RABBITMQ, "bus", {"replicas": 0})
         item = await world.until_condition(ours.RABBITMQ, "bus", "DeploymentReady", "False", "NoReplicas")

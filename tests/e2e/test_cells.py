@@ -171,6 +171,7 @@ def metadata(cloud: Cloud, server: Any) -> requests.Response:
 
 
 def test_a_second_cell_comes_and_goes_while_the_first_serves(second_cell: Cloud) -> None:
+    """Case E3."""
     cloud = second_cell
     compute = cloud.connection.compute
     before, since = of_the_first_cell(cloud), ready_since(cloud)

@@ -36,7 +36,7 @@ WEB_PORT = 80
 
 
 def test_up_ends_with_a_vm_that_answers(start: Start) -> None:
-    """Regression f75."""
+    """Case E1. Regression f75."""
     if not start.output:
         pytest.skip("the cloud was taken as it is")
     found = re.search(r"VM (\S+) answers at (\S+)", start.output)

@@ -199,7 +199,7 @@ def cells(cloud: Cloud) -> dict[str, tuple[str, str]]:
 
 
 def test_schemas_and_cells_can_be_made_again_and_stay_what_they_are(cloud: Cloud) -> None:
-    """Regression f1, f3, f5, r76: a second run found the cell mapped already, or a column there already."""
+    """Regression f1, f3, f5, r75: a second run found the cell mapped already, or a column there already."""
     before, pods = cells(cloud), cloud.pods()
     # As nova-manage shows `none:///` where it hides passwords.
     assert before["cell0"][1] == "none:/", "no process of cell0 has a message bus"

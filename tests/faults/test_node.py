@@ -66,7 +66,7 @@ def test_a_daemon_of_the_node_may_be_killed_and_started_again(scene: Scene, daem
 
 
 def test_the_pods_of_an_agent_may_be_deleted(scene: Scene) -> None:
-    """Each agent by itself."""
+    """Regression r62. Each agent by itself."""
     for name in _agents(scene):
         with scene.fault(f"pod of {name} deleted", group=GROUP, blames=lines.of(name), silence=AGENTS[name]):
             _delete_pods(scene, name)

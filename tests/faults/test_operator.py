@@ -138,7 +138,7 @@ def _memcached(namespace: str, name: str) -> Object:
 
 @pytest.mark.parametrize("daemons", DAEMONS, ids=" and ".join)
 def test_the_api_server_and_its_store_may_be_killed(scene: Scene, daemons: tuple[str, ...]) -> None:
-    """The cloud needs neither to serve."""
+    """Case 121. The cloud needs neither to serve."""
     name = f"{' and '.join(daemons)} killed with -9, and started again"
     with scene.fault(name, group=GROUP, blames=DAEMONS[daemons], silence=QUIET) as fault:
         machinery.kill_daemons(*daemons)
@@ -204,7 +204,7 @@ def test_an_operator_that_hangs_is_ended_by_its_probe(small: SmallScene, again: 
 
 @pytest.mark.parametrize("seconds", [300, -300], ids=["ahead", "behind"])
 def test_the_clock_of_the_operator_may_be_wrong(fresh: SmallScene, tmp_path: Path, seconds: int) -> None:
-    """By five minutes: its Lease, its tokens and its times to wait hold, and a rollout takes no longer."""
+    """Case 130. By five minutes: its Lease, its tokens and its times to wait hold, and a rollout takes no longer."""
     cluster, where = fresh.cluster, "ahead" if seconds > 0 else "behind"
     with clocks.moved(cluster, tmp_path, seconds):
         restarts = operators.restarts(cluster)

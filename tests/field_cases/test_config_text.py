@@ -230,7 +230,7 @@ async def test_leading_blank_lines_and_no_line_end_at_the_end_are_fine(tmp_path:
 
 
 async def test_every_value_of_an_option_with_several_is_kept_in_order(tmp_path: Path) -> None:
-    """Case 10: the operator's own value is kept too, first, as oslo.config does with two files."""
+    """Case 10, case E4: the operator's own value is kept too, first, as oslo.config does with two files."""
     text = (
         '[pci]\nalias = {"name":"gpu"}\nalias = {"name":"nic"}\n'
         'device_spec = {"address":"0000:a1:00.*"}\ndevice_spec = {"address":"0000:20:00.3"}\n'

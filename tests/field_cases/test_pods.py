@@ -132,21 +132,45 @@ def test_a_daemon_has_one_worker_whatever_the_node_has(name: str, section: str, 
     assert value(name, section, option) == 1
 
 
-def test_the_connections_of_all_processes_fit_into_the_database() -> None:
-    """Regression r36: what all workers may open together was more than the server takes."""
+def databases(rows: tuple[ini.Row, ...], cells: int) -> int:
+    """How many databases a process opens connections to. Who knows that of the API finds those of all cells in it."""
+    sections = {row.section for row in rows if row.option == "connection"}
+    return len(sections) + (cells if "api_database" in sections else 0)
+
+
+def connections(cells: int, replicas: int) -> int:
+    """What all processes of a cloud with one database server may open together: an API as many as it has threads to
+    each database, a daemon its pool and what may be opened beside that."""
     catalogue = catalogues.load("nova", "2026.1")
     assert catalogue is not None
-    overflow = catalogue.find("database", "max_overflow")
-    assert overflow is not None
-    pool = int(value("nova-conductor", "database", "max_pool_size")) + int((overflow.default or ["0"])[0])
-    # A thread of an API has one connection for each database at a time: the API's, cell0's and one cell's for Nova.
-    databases = {"nova": 3, "nova metadata": 3}
-    of_apis = sum(int(options(text)["threads"]) * databases.get(name, 1) for name, text in UWSGI.items())
-    # RPC server, periodic and maintenance worker; scheduler and super-conductor with three databases each; the
-    # conductor and the proxy of a cell.
-    of_daemons = pool * (3 + 3 + 3 + 1 + 1)
+    known = catalogue.find("database", "max_overflow")
+    assert known is not None
+    overflow = int((known.default or ["0"])[0])
 
-    assert of_apis + of_daemons < MariaDBSpec().max_connections
+    def of(name: str) -> int:
+        rows, _ = FILES.get(name, ((ini.fact("database", "connection", "x"),), None))
+        return databases(rows, cells)
+
+    def pool(name: str) -> int:
+        return int(value(name, "database", "max_pool_size")) + overflow
+
+    top = sum(int(options(text)["threads"]) * of(name) for name, text in UWSGI.items())
+    top += sum(pool(name) * of(name) for name in DAEMONS if of(name))
+    of_cell = pool("nova-conductor") * databases(conductor.CELL_ROWS, cells) + pool("novncproxy") * of("novncproxy")
+    return replicas * (top + cells * of_cell)
+
+
+@pytest.mark.parametrize(("cells", "replicas", "most"), [(1, 1, 1000), (2, 1, 1100), (10, 1, 3100), (1, 3, 2300)])
+def test_the_connections_of_all_processes_fit_into_the_database(cells: int, replicas: int, most: int) -> None:
+    """Case 126. Regression r36: what all workers may open together was more than the server takes. One cell with one
+    process of each kind fits into the default; others need as much as this of `maxConnections` in the worst case, or
+    databases of their own for their cells."""
+    assert [name for name in DAEMONS if databases(FILES[name][0], 1)] == [
+        "nova-scheduler", "nova-conductor", "neutron-rpc-server", "neutron-periodic-workers",
+        "neutron-ovn-maintenance-worker",
+    ]  # fmt: skip
+    assert connections(cells, replicas) < most
+    assert (most == MariaDBSpec().max_connections) == (cells == replicas == 1)
 
 
 @pytest.mark.parametrize(("before", "after"), [("900", "500"), ("500", "500"), ("300", "300")])

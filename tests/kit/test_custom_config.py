@@ -168,11 +168,12 @@ def test_text_that_says_what_it_means_has_no_findings(service: str, text: str) -
 def test_what_a_service_would_not_read_or_not_heed_is_named_with_line_and_remedy(
     service: str, text: str, expected: tuple[str, str, int, str]
 ) -> None:
-    """Regression h5."""
+    """Case 3, case 4, case 9, case 13. Regression h5."""
     assert expected in said(text, service)
 
 
 def test_options_that_a_release_renamed_are_outdated_from_that_release_on() -> None:
+    """Case 22."""
     text = "[ml2]\ntenant_network_types = geneve\n"
     found = {release: custom_config.check(text, "neutron", release) for release in catalogues.releases()}
 
@@ -199,6 +200,7 @@ def test_options_of_a_driver_of_the_users_own_are_known_when_declared() -> None:
 
 
 def test_an_option_that_the_operator_sets_is_called_out_with_what_that_breaks() -> None:
+    """Case 21."""
     rows = (
         *ini.database("database"),
         ini.spec("workers", "count", "replicas"),

@@ -161,6 +161,7 @@ RECORDED = (
 
 @pytest.mark.parametrize("text", RECORDED)
 def test_recorded_text_is_read_as_oslo_config_reads_it(tmp_path: Path, text: str) -> None:
+    """Case 0."""
     agree(tmp_path / "a.conf", text)
 
 

@@ -55,6 +55,7 @@ def fine() -> web.Response:
 
 @pytest.mark.parametrize("status", [429, 503])
 async def test_a_busy_server_is_asked_again_when_it_says_so(status: int) -> None:
+    """Case 121."""
     async with answering(busy(status, "0"), busy(status, "0"), fine()) as (api, seen):
         assert await api.get(kinds.CONFIGMAP, "a", "b") == {"metadata": {"name": "a"}}
     assert seen == ["GET"] * 3

@@ -39,6 +39,7 @@ def test_all_conditions_are_there_in_the_order_of_the_table(table: Any) -> None:
 
 @given(TABLES, TABLES)
 def test_a_transition_time_moves_when_and_only_when_the_status_changes(before: Any, after: Any) -> None:
+    """Case 118."""
     previous = [{**condition, "lastTransitionTime": LONG_AGO} for condition in built(before)]
     old = states(previous)
     for condition in built(after, previous):
@@ -100,7 +101,7 @@ def test_a_message_is_cut_where_the_server_would_refuse_it() -> None:
     ],
 )
 def test_an_object_is_ready_for_its_present_generation_only(change: Any, expected: bool) -> None:
-    """Regression r94."""
+    """Case 118. Regression r94."""
     item = {"metadata": {"generation": 7}, "status": {"conditions": built([("A", Outcome("True", "Ready", ""))])}}
     assert conditions.is_ready({**item, **change}) is expected
 

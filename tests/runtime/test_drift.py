@@ -94,6 +94,7 @@ def test_a_digest_does_not_depend_on_the_order_of_keys(value: Any) -> None:
     ],
 )
 def test_what_the_server_writes_in_its_own_way_is_no_drift(wanted: Any, actual: Any) -> None:
+    """Case 106."""
     assert drift.difference(wanted, actual) is None
 
 

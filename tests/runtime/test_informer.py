@@ -68,6 +68,7 @@ async def test_a_cut_watch_goes_on_from_where_it_was_without_a_list(world: Any, 
 
 
 async def test_a_watch_that_goes_silent_is_given_up(world: Any, proxy: Any) -> None:
+    """Case 114."""
     async with caching(world, proxy.url, silence=1.5) as cache:
         await config_map(world, "a", k="1")
         await cached(cache, world, "a", {"k": "1"})
@@ -167,6 +168,7 @@ async def test_silence_is_no_trouble_and_a_server_that_does_not_answer_is(
 
 
 async def test_a_version_that_the_server_has_forgotten_leads_to_a_list(own_world: Any) -> None:
+    """Case 121."""
     world = own_world
     async with caching(world) as cache:
         await config_map(world, "a", k="1")

@@ -467,6 +467,7 @@ async def test_children_that_are_not_wanted_any_more_are_pruned(world: Any) -> N
 
 
 async def test_a_thousand_objects_are_all_reconciled_and_none_by_two_workers_at_once(world: Any) -> None:
+    """Case 117."""
     busy: set[str] = set()
     worst = 0
 

@@ -45,6 +45,7 @@ async def test_an_object_goes_on_when_the_secret_that_it_names_appears(world: An
 async def test_a_secret_that_cannot_be_used_is_named_and_mending_it_is_enough(
     world: Any, data: dict[str, str], reason: str, problem: str
 ) -> None:
+    """Case 31."""
     async with world.operator():
         await world.secret("mine", **data)
         await world.create(secret="mine", replicas=0)
