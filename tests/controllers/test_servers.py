@@ -19,6 +19,7 @@ import pytest
 from test_controlplane import INFRASTRUCTURE, only
 from world import condition, decoded
 
+import watching
 from openstack_operator.kit import credentials, identity, labels
 from openstack_operator.kit import kinds as ours
 from openstack_operator.runtime import conditions, kinds
@@ -354,6 +355,43 @@ async def test_a_control_plane_with_a_real_keystone_gets_ready_and_registers_ser
 
         await real.delete(ours.CONTROL_PLANE, "cloud")
         await real.until_gone(ours.CONTROL_PLANE, "cloud")
+
+
+@pytest.mark.skipif(containers.OPENSTACK is None, reason="no image of 2026.1: run `./up --until images`")
+async def test_a_database_that_is_kept_can_be_read_by_the_next_control_plane(real: Any) -> None:
+    """Regression r55: stored credentials are encrypted, and what decrypts them is kept as well."""
+    services = ("mariadb", "memcached", "keystone")
+    mariadb = {"bufferPoolMebibytes": 16, "storageRetention": "Retain"}
+    spec = only(*services, mariadb=mariadb)
+    url = f"http://{containers.DOOR}:5000/v3"
+    async with real.operator("openstackcontrolplane", *services):
+        await real.create(ours.CONTROL_PLANE, "cloud", spec)
+        await real.until_ready(ours.KEYSTONE, "keystone")
+        async with identity.Client(url, decoded(await real.get(kinds.SECRET, "keystone-admin"))) as client:
+            user = (await client._call("GET", "/users?name=admin"))["users"][0]["id"]
+            stored = {"type": "cert", "blob": "kept", "user_id": user}
+            made = (await client._call("POST", "/credentials", {"credential": stored}))["credential"]
+
+        await real.delete(ours.CONTROL_PLANE, "cloud")
+        await real.until_gone(ours.CONTROL_PLANE, "cloud")
+        for name in ("mariadb-root", "keystone-admin", "keystone-fernet-keys"):
+            await real.until_gone(kinds.SECRET, name)
+        for program in ("uwsgi", "mariadbd"):
+            await end(real, program)
+
+        await real.create(ours.CONTROL_PLANE, "cloud", spec)
+        await real.until_ready(ours.KEYSTONE, "keystone")
+        async with identity.Client(url, decoded(await real.get(kinds.SECRET, "keystone-admin"))) as client:
+            found = (await client._call("GET", f"/credentials/{made['id']}"))["credential"]
+            assert found["blob"] == "kept"
+
+
+async def end(world: Any, program: str) -> None:
+    """Ends what a pod ran that is gone, as a kubelet does."""
+    for pid in world.network.pids(program):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    await watching.eventually(lambda: not world.network.pids(program), f"no {program}")
 
 
 async def changes_of(client: identity.Client, user: str) -> dict[str, Any]:
