@@ -44,6 +44,7 @@ ORDER = (
     "repair",
     FAULTS.name,
     "delete",
+    "aftermath",
     "down",
 )
 

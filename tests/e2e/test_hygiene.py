@@ -254,6 +254,10 @@ NODE_AGENTS = {
 }
 
 
+OF_TESTS = ("e2e-", "faults-")
+"""How the names of namespaces begin that tests make."""
+
+
 def _agent(pod: Object) -> bool:
     labels = pod["metadata"].get("labels", {})
     kind = (labels.get("app.kubernetes.io/name"), labels.get("app.kubernetes.io/component"))
@@ -266,7 +270,7 @@ def _containers(pod: Object) -> list[Object]:
 
 def _is_of_a_test(item: Object) -> bool:
     """Whether it lies in a namespace that a test has made, with pods of its own."""
-    return str(item["metadata"]["namespace"]).startswith("e2e-")
+    return str(item["metadata"]["namespace"]).startswith(OF_TESTS)
 
 
 @pytest.fixture(scope="module")
@@ -483,5 +487,5 @@ def test_the_rights_suffice_and_no_star_is_among_them(cluster: Cluster) -> None:
         if entry["user"]["username"] == OPERATOR_USER and entry.get("responseStatus", {}).get("code") == 403
     ]
     # A namespace that is going refuses new objects with the same code.
-    assert [one for one in refused if "/namespaces/e2e-" not in one] == []
+    assert [one for one in refused if not any(f"/namespaces/{prefix}" in one for prefix in OF_TESTS)] == []
     assert "*" not in (ROOT / "deploy" / "rbac.yaml").read_text()
