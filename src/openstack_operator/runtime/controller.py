@@ -60,8 +60,9 @@ class Controller(Generic[S]):
 
     ``owns``: kinds of its children (made, repaired, deleted by it); ``watches``: others that wake it; ``reads``:
     others that it only looks at; ``rules``: RBAC rules beyond those. ``finalize`` runs before the object goes, until
-    it returns; it raises ``Waiting`` while something is left. ``resync_seconds``: how often each object is looked at
-    without an event, because databases and other services have no watch.
+    it returns; it raises ``Waiting`` while something is left. ``workers``: passes at once, beside those that wait for
+    something outside. ``resync_seconds``: how often each object is looked at without an event, because databases and
+    other services have no watch.
     """
 
     kind: kinds.Kind

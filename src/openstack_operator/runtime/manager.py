@@ -224,8 +224,7 @@ class Manager:
             self._spawn(self.webhook.lead())
         for runner in self.runners:
             runner.begin()
-            for _ in range(runner.controller.workers):
-                self._spawn(runner.work())
+            self._spawn(runner.work())
             self._spawn(runner.resync())
         if election is not None and await self._reached(self._caught_up()):
             election.tell_caught_up()
