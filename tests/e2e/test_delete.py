@@ -163,7 +163,7 @@ def test_a_whole_cloud_comes_back_with_its_data_and_goes_forward_only(
     spec = cloud.object["spec"]
 
     cluster.delete(CONTROL_PLANE, cloud.name, namespace)
-    _until_nothing_is_left(cloud)
+    _until_nothing_is_left(cloud, "keystone-credential-keys")
     cluster.kubectl("-n", namespace, "delete", "events", "--all")
 
     recorder = Recorder(cluster, namespace, ALL_KINDS)
