@@ -16,9 +16,11 @@ Object = dict[str, Any]
 Place = tuple[str, str, str]
 """Kind and name of an object, and type of a condition of it."""
 
-# What a message names: an object, a pod of the object that the message is about, or a condition of the same object.
+# What a message names: an object, a pod of the object that the message is about, a host of Nova, the URL of a server,
+# or a condition of the same object.
 _NAMES = re.compile(
-    r"[A-Z][A-Za-z]+ [-a-z0-9]+/[-a-z0-9.]+|\bpod [-a-z0-9]+|\bspec\.[a-z]|[A-Z][A-Za-z]+(Ready|Valid|Accepted)\b"
+    r"[A-Z][A-Za-z]+ [-a-z0-9]+/[-a-z0-9.]+|\b(pod|host) [-a-z0-9]+|http://[-a-z0-9]|\bspec\.[a-z]|"
+    r"[A-Z][A-Za-z]+(Ready|Valid|Accepted)\b"
 )
 
 # What a condition may go through in one rollout, each state once. Stalled never is.

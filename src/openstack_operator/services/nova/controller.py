@@ -273,7 +273,7 @@ async def observe_hosts(scope: Scope[NovaSpec]) -> str | None:
     if forgotten := [host for host, why in missing.items() if why == compute_api.UNMAPPED]:
         await hosts.map_again(scope, forgotten)
     if missing:
-        shown = "; ".join(f"{host}: {why}" for host, why in list(missing.items())[:10])
+        shown = "; ".join(f"host {host}: {why}" for host, why in list(missing.items())[:10])
         # What has no watch is looked at again, for as long as it is missing.
         raise errors.Waiting("HostsMissing", shown, retry_after=verified.look_again(scope, "hosts"))
     verified.note(scope, "hosts", fingerprint)

@@ -55,7 +55,9 @@ async def ensure_novncproxy(scope: Scope[NovaCellSpec]) -> str | None:
 async def ensure_computes(scope: Scope[NovaCellSpec]) -> str | None:
     """Every group of compute nodes works."""
     if scope.spec.novncproxy.enabled and not scope.facts["console.url"]:
-        raise errors.Waiting("NoURL", "the URL of the proxy for consoles is not known yet")
+        proxy = kinds.NOVA_NOVNCPROXY.kind
+        name = children.name(scope.name, "novncproxy")
+        raise errors.Waiting("NoURL", f"{proxy} {scope.namespace}/{name} has no URL yet", on=proxy)
     conductor = children.name(scope.name, "conductor")
     url = scope.facts["console.url"]
     items = {}
