@@ -123,7 +123,9 @@ async def test_the_objects_of_a_keystone_are_the_ones_documented(world: Any) -> 
     assert await world.names(kinds.SERVICE) == ["keystone-api"]
     assert await world.names(kinds.CRONJOB) == ["keystone-fernet-rotate"]
     scripts = (await world.get(kinds.CONFIGMAP, "keystone-scripts"))["data"]
-    assert sorted(scripts) == ["bootstrap.sh", "commands.py", "flush.py", "merge.sh", "rotate.py", "start.sh"]
+    assert sorted(scripts) == [
+        *("bootstrap.sh", "commands.py", "first_sync.py", "flush.py", "merge.sh", "rotate.py", "start.sh")
+    ]
     data = (await world.get(kinds.CONFIGMAP, "keystone-config-data"))["data"]
     assert sorted(data) == ["keystone.conf.10-generated", "uwsgi.ini"]
 

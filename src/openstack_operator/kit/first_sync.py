@@ -5,7 +5,7 @@ run left behind that ended halfway, with its pod, its node or the database: each
 exists". A schema that was empty gets a mark before its first migrations and loses it after the last one. One that still
 has it was used by nobody, so that its tables may go. Nothing is touched in a schema without the mark: one in use, one
 whose data was kept or restored, one that somebody else has filled. What an upgrade of one in use leaves when it is cut
-off is not mended here: its data is worth more than a way on.
+off is not mended here: its data is worth more than a way on (docs/adr/0009-first-migrations.md).
 
 The scripts of Jobs import it beside them (``commands``, Nova's ``cells.py``); it needs SQLAlchemy and oslo.config,
 which every service has.
