@@ -360,6 +360,8 @@ def test_a_node_has_one_name_in_nova_neutron_and_ovn() -> None:
 
     assert named == {
         ("nova-compute", compute_resources.NODE_CONTAINER, "NODE_NAME"): field,
+        # Its identity comes from the name too.
+        ("nova-compute", "nova-compute", "NODE_NAME"): field,
         ("neutron-ovn-agent", "neutron-ovn-agent", "OS_DEFAULT__HOST"): field,
         ("openvswitch", "ovs-vswitchd", "NODE_NAME"): field,
     }
