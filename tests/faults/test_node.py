@@ -171,7 +171,10 @@ def test_the_whole_node_may_stop_without_warning(scene: Scene) -> None:
     """Every process of the cluster, of its pods and every guest is killed; `./up` brings it all back, and the VM starts
     anew from its disk. Its root is in memory: what it wrote and synced is on the disk that it starts from."""
     words = uuid.uuid4().hex
-    boot = _in_guest(scene, f"echo {words} > {ON_DISK} && sync && cat {BOOT}")
+    # Of the guest's kernel, `sync` on this file system writes, and does not tell the disk to keep; fsync does.
+    write = f"echo {words} > {ON_DISK} && sync && dd if=/dev/null of={ON_DISK}.kept conv=fsync 2> /dev/null"
+    written, boot = _in_guest(scene, f"{write} && cat {ON_DISK} {BOOT}").split()
+    assert written == words
     with scene.fault("whole node killed, and ./up", group=GROUP, keeps_guest=False, seconds=UP_SECONDS):
         found = machinery.embedded_node()
         machinery.kill_daemons(*found.daemons.names())

@@ -18,7 +18,7 @@ LAST_WORDS = "/dev/termination-log"
 # word for then.
 ROOM = (
     f'free=$(($(stat --file-system --format="%a * %S" {DATA}) >> 20)); '
-    f"if [ $free -ge {LEAST_MEBIBYTES} ]; then [ ! -s {LAST_WORDS} ] || true > {LAST_WORDS}; "
+    f"if [ $free -ge {LEAST_MEBIBYTES} ]; then [ ! -s {LAST_WORDS} ] || true > {LAST_WORDS} || true; "
     'else echo "the volume of the database is full: $free MiB are free; it takes no data until there is more" | '
     f"tee {LAST_WORDS}; false; fi"
 )
@@ -69,9 +69,15 @@ def init_sql(password: str) -> str:
 START = f"""\
 #!/bin/sh
 # Makes the data directory once (under another name first: a start that is cut off leaves nothing half-made),
-# then serves. On a full volume too: only a server that runs can give room back.
+# then serves. On a full volume too: only a server that runs can give room back. It may crash of it, or wait in its
+# start, and who starts next says first, once, why: as the last words of its own end.
 set -eu
-({ROOM}) || true
+if ({ROOM}); then
+  rm -f {RUN}/said-full
+elif [ ! -e {RUN}/said-full ]; then
+  touch {RUN}/said-full
+  exit 1
+fi
 if [ ! -d {DATA}/data/mysql ]; then
   rm -rf {DATA}/data.new
   mariadb-install-db --no-defaults --datadir={DATA}/data.new --skip-test-db \\

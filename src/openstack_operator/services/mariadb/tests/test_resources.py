@@ -74,10 +74,13 @@ def test_a_server_that_crashes_of_a_full_volume_leaves_word_of_it(
     (tmp_path / "mysql").mkdir()
     if not is_new:
         (tmp_path / "mysql" / "data" / "mysql").mkdir(parents=True)
-    done = run(
-        "sh", files.START, tmp_path,
-        stat=f'echo "{blocks}"', mariadbd="kill -SEGV $$", **{"mariadb-install-db": f"mkdir {tmp_path}/mysql/data.new"},
-    )  # fmt: skip
+    programs = {"mariadb-install-db": f"mkdir {tmp_path}/mysql/data.new", "stat": f'echo "{blocks}"'}
+    if said:
+        # First, and once, it ends with these words: who waits in its start has none.
+        done = run("sh", files.START, tmp_path, mariadbd="echo never", **programs)
+        assert (done.returncode, done.stdout) == (1, said)
+        (tmp_path / "termination-log").write_text("")
+    done = run("sh", files.START, tmp_path, mariadbd="kill -SEGV $$", **programs)
     assert done.returncode == -signal.SIGSEGV
     assert done.stdout == said
     assert (tmp_path / "termination-log").read_text() == said
@@ -95,19 +98,21 @@ def test_a_volume_too_full_for_its_first_files_leaves_word_of_it(tmp_path: Path)
 def test_a_server_starts_where_no_word_can_be_left(tmp_path: Path) -> None:
     (tmp_path / "mysql" / "data" / "mysql").mkdir(parents=True)
     (tmp_path / "termination-log").mkdir()
-    for blocks in "8192 * 4096", "0 * 4096":
+    for blocks, ends in ("8192 * 4096", 0), ("0 * 4096", 1), ("0 * 4096", 0), ("8192 * 4096", 0), ("0 * 4096", 1):
         done = run("sh", files.START, tmp_path, stat=f'echo "{blocks}"', mariadbd="echo serves")
-        assert done.stdout.splitlines()[-1] == "serves"
+        assert (done.returncode, done.stdout.splitlines()[-1] == "serves") == (ends, not ends)
 
 
 def run(shell: str, script: str, directory: Path, **programs: str) -> subprocess.CompletedProcess[str]:
     """Runs a script of the container in this directory, with programs that do what is given."""
     found = directory / "bin"
-    found.mkdir(exist_ok=True)
+    for one in (found, directory / "run"):
+        one.mkdir(exist_ok=True)
     for name, text in programs.items():
         (found / name).write_text(f"#!/bin/sh\n{text}\n")
         (found / name).chmod(0o755)
     script = script.replace(files.LAST_WORDS, f"{directory}/termination-log").replace(files.DATA, f"{directory}/mysql")
+    script = script.replace(files.RUN, f"{directory}/run")
     environment = {**os.environ, "PATH": f"{found}:{os.environ['PATH']}"}
     return subprocess.run(
         [shell, "-c", script], check=False, capture_output=True, text=True, env=environment, timeout=30
