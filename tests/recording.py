@@ -96,6 +96,10 @@ class Recording:
         wanted = {"Reconciling": "False", "Stalled": "False"}
         return [place for place, states in self.states.items() if states[-1] != wanted.get(place[2], "True")]
 
+    def steps(self) -> collections.Counter[Place]:
+        """The Events that there have to be: one for each condition that became True."""
+        return collections.Counter(place for place in self.states if place[2] not in ("Reconciling", "Stalled"))
+
     def nameless(self) -> dict[Place, list[str]]:
         """What was said of conditions that were not True yet, and names nothing that is waited for."""
         found = {

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from readiness import set_ready
 
 import watching
 from openstack_operator import controlplane
 from openstack_operator.cli import graph, status, tree
 from openstack_operator.embedded.apiserver import ControlPlane
 from openstack_operator.kit import kinds
-from openstack_operator.runtime import conditions, errors, informer
+from openstack_operator.runtime import errors, informer
 from openstack_operator.runtime import kinds as built_in
 
 NOW = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
@@ -117,17 +118,7 @@ async def test_a_watched_cloud_is_drawn_anew_when_something_changes(own_apiserve
     try:
         await watching.eventually(lambda: drawn and drawn[-1].roots, "the control plane is drawn")
         assert not drawn[-1].is_ready
-        path = kinds.CONTROL_PLANE.path("default", "cloud", "status")
-        item: dict[str, Any] = own_apiserver.request("GET", kinds.CONTROL_PLANE.path("default", "cloud"))
-        ready = {
-            "type": "Ready",
-            "status": "True",
-            "reason": "Ready",
-            "message": "",
-            "observedGeneration": 1,
-            "lastTransitionTime": conditions.now(),
-        }
-        own_apiserver.request("PUT", path, {**item, "status": {"conditions": [ready]}})
+        set_ready(own_apiserver, "cloud")
         await watching.eventually(lambda: drawn[-1].is_ready, "it is drawn as Ready")
     finally:
         watched.cancel()

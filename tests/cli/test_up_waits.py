@@ -7,12 +7,13 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
+from readiness import set_ready
+
 import watching
 from openstack_operator import controlplane
 from openstack_operator.embedded import cloud
 from openstack_operator.embedded.apiserver import ControlPlane
 from openstack_operator.kit import kinds
-from openstack_operator.runtime import conditions
 from openstack_operator.runtime import kinds as built_in
 
 NOT_YET = "the operator has not looked at it yet"
@@ -40,17 +41,7 @@ async def test_an_api_server_that_is_away_is_told_and_then_what_it_says_again(
         await watching.eventually(lambda: said[-1].startswith("no answer from the API server"), "it says so")
         await asyncio.to_thread(own_apiserver.start)
         await watching.eventually(lambda: said[-1] == NOT_YET, "it waits on", seconds=60)
-        item: dict[str, Any] = own_apiserver.request("GET", kinds.CONTROL_PLANE.path("default", "openstack"))
-        ready = {
-            "type": "Ready",
-            "status": "True",
-            "reason": "Ready",
-            "message": "",
-            "observedGeneration": 1,
-            "lastTransitionTime": conditions.now(),
-        }
-        path = kinds.CONTROL_PLANE.path("default", "openstack", "status")
-        own_apiserver.request("PUT", path, {**item, "status": {"conditions": [ready]}})
+        set_ready(own_apiserver, "openstack")
         await waits
     finally:
         waits.cancel()

@@ -90,6 +90,12 @@ class Start:
     was_up: bool
     output: str
 
+    @property
+    def may_go(self) -> bool:
+        """Whether tests may take the cloud away. One that was there before the session is somebody's, unless he says
+        otherwise: OPENSTACK_OPERATOR_E2E_DOWN=1."""
+        return not self.was_up or bool(os.environ.get("OPENSTACK_OPERATOR_E2E_DOWN"))
+
 
 def _output(*command: str) -> list[str]:
     try:

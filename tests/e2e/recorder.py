@@ -46,7 +46,3 @@ class Recorder:
                 # What the test has seen already is on its way to these watches, and the last Events are being written.
                 await asyncio.sleep(SETTLE_SECONDS)
             self.events = await recording.told(api, self._namespace, self._kinds)
-
-    def steps(self) -> collections.Counter[recording.Place]:
-        """The Events that there have to be: one for each condition that became True."""
-        return collections.Counter(place for place in self.seen.states if place[2] not in ("Reconciling", "Stalled"))

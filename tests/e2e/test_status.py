@@ -49,7 +49,7 @@ def test_a_cloud_that_comes_up_goes_forward_only_and_tells_each_step_once(
     assert {kind for kind, _, _ in recorder.seen.states} == {one.kind for one in KINDS}
     assert recorder.seen.flaps() == {}
     assert recorder.seen.unfinished() == []
-    assert recorder.events == recorder.steps()
+    assert recorder.events == recorder.seen.steps()
 
 
 def test_in_a_rollout_what_rolls_goes_down_and_up_once_and_nothing_else_moves(

@@ -233,20 +233,19 @@ async def watch(
                 group.create_task(cache.run())
             for cache in caches:
                 await cache.synced.wait()
-            were_broken: list[Informer] = []
+            were_broken: set[Informer] = set()
             while True:
                 changed.clear()
-                broken = [cache for cache in caches if cache.broken]
-                if not set(were_broken) <= set(broken):
+                breaks = {cache: found for cache in caches if (found := cache.broken)}
+                if not were_broken <= breaks.keys():
                     # One is answered: the rest wait up to half a minute for their next attempt, and know nothing new.
-                    for cache in (*broken, *shared, *beside):
+                    for cache in (*breaks, *shared, *beside):
                         cache.hurry()
-                were_broken = broken
+                were_broken = set(breaks)
                 objects: dict[Resource, list[Object]] = {}
                 for cache in (*caches, *shared, *beside):
                     objects.setdefault(cache.resource, []).extend(cache.items())
-                breaks = [cache.broken for cache in caches if cache.broken]
-                draw(tree.build(own, objects), min(breaks, key=lambda one: one.since, default=None))
+                draw(tree.build(own, objects), min(breaks.values(), key=lambda one: one.since, default=None))
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds):
                         await changed.wait()
