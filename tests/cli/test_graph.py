@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from readiness import set_ready
 
 import watching
 from openstack_operator import controlplane
@@ -21,6 +20,7 @@ from openstack_operator.embedded.apiserver import ControlPlane
 from openstack_operator.kit import kinds
 from openstack_operator.runtime import errors, informer
 from openstack_operator.runtime import kinds as built_in
+from readiness import set_ready
 
 NOW = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
 OWN = [kind.resource for service in controlplane.EVERYTHING for kind in service.kinds]

@@ -7,14 +7,13 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-from readiness import set_ready
-
 import watching
 from openstack_operator import controlplane
 from openstack_operator.embedded import cloud
 from openstack_operator.embedded.apiserver import ControlPlane
 from openstack_operator.kit import kinds
 from openstack_operator.runtime import kinds as built_in
+from readiness import set_ready
 
 NOT_YET = "the operator has not looked at it yet"
 
