@@ -7,7 +7,7 @@ check: ## everything that must hold before a change lands
 	./test
 
 lint: ## style, types, layers
-	ruff check . && mypy && lint-imports
+	ruff check --no-cache . && mypy && lint-imports
 
 unit: ## tests that need no cloud
 	$(PYTHON) -m pytest -m "not e2e"

@@ -5,6 +5,7 @@ is in `faults`, and runs on one.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import re
@@ -39,6 +40,11 @@ WHOLE = records.Record(
     group="hands", name="it broken", stage=records.CLOUD, blamed=1.0, told="Pod openstack/it-0: starting",
     is_named=True, lasted=0.0, recovery=19.2, failed={"identity": 1}, problems=["500"], lost=2, silence=0.2, pods=1,
 )  # fmt: skip
+
+
+def back_at(at: float, **missing: tuple[float, str]) -> scene.Whole:
+    """Well since then, and what was not well before."""
+    return scene.Whole(at, missing)
 
 
 def row(*found: records.Record) -> list[str]:
@@ -98,6 +104,40 @@ def test_nobody_says_what_a_stage_cannot_see() -> None:
     assert found == set(wanted.items())
 
 
+def test_the_page_says_what_held_up_the_slowest_time_of_what_took_long() -> None:
+    quick = dataclasses.replace(WHOLE, waited={"Pod a/it-0 is not ready": 19.0})
+    slow = dataclasses.replace(
+        WHOLE, recovery=89.3, waited={"Pod a/it-0 is not ready": 89.1, "Keystone a/b: <none> is ready": 80.2}
+    )
+    slower = dataclasses.replace(slow, name="another", recovery=95.0, waited={"the VM does not answer": 94.6})
+    untold = dataclasses.replace(slow, name="untold", waited={})
+    found = records.held_up({"faults": [dataclasses.asdict(one) for one in (quick, slow, quick, slower, untold)]})
+    assert found.splitlines()[1:-1] == [
+        "- another, 95 s: the VM does not answer (95 s)",
+        "- it broken, 89 s: Pod a/it-0 is not ready (89 s); Keystone a/b: &lt;none> is ready (80 s)",
+    ]
+    assert records.held_up({"faults": [dataclasses.asdict(quick)]}).splitlines()[1:-1] == []
+
+
+def test_what_was_not_well_is_kept_with_when_that_was_seen_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scene, "LOOK_SECONDS", 0.01)
+    looks = itertools.chain([["Pod a: one", "Pod b: x"], [], ["Pod a: two"]], itertools.repeat([]))
+    began = time.monotonic()
+    back = scene.until_whole(lambda: next(looks), lambda: "", 10, calm=0.2)
+    assert time.monotonic() - back.at >= 0.2
+    assert {what.partition(":")[0]: text for what, (_, text) in back.missing.items()} == {
+        "Pod a": "Pod a: two",
+        "Pod b": "Pod b: x",
+    }
+    assert list(back.waited(began)) == ["Pod a: two", "Pod b: x"]
+    assert all(began <= at <= back.at for at, _ in back.missing.values())
+
+
+def test_of_many_that_were_not_well_the_last_ones_are_kept() -> None:
+    back = scene.Whole(9.0, {str(at): (float(at), f"Pod {at}") for at in range(8)})
+    assert back.waited(2.0) == {"Pod 7": 5.0, "Pod 6": 4.0, "Pod 5": 3.0, "Pod 4": 2.0}
+
+
 # --- demands ----------------------------------------------------------------------------------------------------------
 
 
@@ -127,13 +167,13 @@ def fault_on(blame: observers.Blame, blames: str, name: str = "it broken") -> sc
 
 def test_the_first_line_is_kept_where_none_is_demanded() -> None:
     fault = fault_on(Said((99.0, "Pod a/before-0: x"), (102.5, "Pod a/it-0: x"), (101.0, "Pod a/it-0: y")), "")
-    record = fault.record(110.0, {}, {"it-0": ("one", 0), "other-0": ("gone", 0)})
+    record = fault.record(back_at(110.0), {}, {"it-0": ("one", 0), "other-0": ("gone", 0)})
     assert (record.blamed, record.told, record.is_named) == (1.0, "Pod a/it-0: y", False)
     assert (record.lost, record.silence, record.failed, record.pods) == (None, None, {}, 2)
 
 
 def test_pods_that_nobody_counted_before_are_not_counted() -> None:
-    assert fault_on(Said(), "").record(110.0, {}, None).pods is None
+    assert fault_on(Said(), "").record(back_at(110.0), {}, None).pods is None
 
 
 @pytest.mark.parametrize(
@@ -152,7 +192,7 @@ def test_a_fault_is_named_in_time_where_it_is_made_for_the_record(
 ) -> None:
     monkeypatch.setenv("OPENSTACK_OPERATOR_FAULTS", everything)
     fault = fault_on(Said((at, "Pod a/it-0: x")), lines.of("it"), name)
-    record = fault.record(140.0, {}, {})
+    record = fault.record(back_at(140.0), {}, {})
     if complaint is None:
         fault.require_named(record)
         return

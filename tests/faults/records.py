@@ -17,6 +17,7 @@ from typing import Any
 import demands
 
 BEGIN, END = "<!-- faults: begin -->", "<!-- faults: end -->"
+HELD_BEGIN, HELD_END = "<!-- held: begin -->", "<!-- held: end -->"
 LATER_BEGIN, LATER_END = "<!-- later: begin -->", "<!-- later: end -->"
 PAGE = "reliability.md"
 GROUPS = ("operator", "infrastructure", "node", "hands", "inputs", "rollouts")
@@ -24,6 +25,8 @@ CLOUD, SMALL, ROLLED = "cloud", "small", "rolled"
 """Stages: the cloud of `./up` with a VM and a client of each API; a small cloud with a client of Keystone and no VM;
 one that is rolled out again and again, without clients, a VM, and a reader of `status`."""
 LONGEST, WIDTH = 110, 120
+LONG_SECONDS = 30.0
+"""What takes longer to be back is shown with what held it up."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Record:
     """Of the code on which it was seen."""
     counted: str = ""
     """What else was counted, with its number."""
+    waited: dict[str, float] = dataclasses.field(default_factory=dict)
+    """What was not well last before everything was: how many seconds after the fault's end that was seen."""
 
 
 def replaced(before: Mapping[str, tuple[str, int]], now: Mapping[str, tuple[str, int]]) -> int:
@@ -158,6 +163,22 @@ def section(result: dict[str, Any]) -> str:
 """
 
 
+def held_up(result: dict[str, Any]) -> str:
+    """What was not well last, of the slowest time of each fault that took long; goes between marks of its own."""
+    slowest: dict[tuple[str, str], Record] = {}
+    for one in (Record(**one) for one in result["faults"]):
+        there = slowest.setdefault((one.group, one.name), one)
+        if one.recovery > there.recovery:
+            slowest[one.group, one.name] = one
+    lines = [HELD_BEGIN]
+    for one in sorted(slowest.values(), key=lambda one: -one.recovery):
+        if one.recovery > LONG_SECONDS and one.waited:
+            what = "; ".join(f"{_text(what)} ({seconds:.0f} s)" for what, seconds in one.waited.items())
+            text = f"- {one.name}, {one.recovery:.0f} s: {what}"
+            lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join([*lines, HELD_END]) + "\n"
+
+
 def later() -> str:
     """What is named later than everything else, and why; goes between marks of its own."""
     lines = [LATER_BEGIN]
@@ -168,8 +189,9 @@ def later() -> str:
 
 
 def published(page: str, result: dict[str, Any]) -> str:
-    """The page with the table of a result, and with what is demanded now."""
-    for begin, end, text in ((BEGIN, END, section(result)), (LATER_BEGIN, LATER_END, later())):
+    """The page with the table of a result, what held up the slow ones, and what is demanded now."""
+    parts = (BEGIN, END, section(result)), (HELD_BEGIN, HELD_END, held_up(result)), (LATER_BEGIN, LATER_END, later())
+    for begin, end, text in parts:
         before, _, rest = page.partition(begin)
         _, _, after = rest.partition(end)
         page = before + text + after.removeprefix("\n")
@@ -177,7 +199,7 @@ def published(page: str, result: dict[str, Any]) -> str:
 
 
 def publish(result: dict[str, Any], docs: Path) -> None:
-    """Puts table and demands into the documentation."""
+    """Puts all of it into the documentation."""
     page = docs / PAGE
     page.write_text(published(page.read_text(), result))
 

@@ -32,6 +32,8 @@ LOOK_SECONDS = 0.5
 # So long everything must be well without a break before it counts as being back.
 CALM_SECONDS = 3.0
 WHOLE_SECONDS = 300
+# So many of the things that were not well last are kept.
+MOST_WAITED = 4
 BLAME_SECONDS = 60
 # Not one echo of ten a second is lost.
 QUIET = 0.0
@@ -68,21 +70,38 @@ def _unwell(item: Object) -> str:
     return f"{where}: {condition(item, 'Ready')['message']}"
 
 
+@dataclasses.dataclass(frozen=True)
+class Whole:
+    """That all is well, since when, and what was not well before."""
+
+    at: float
+    missing: dict[str, tuple[float, str]]
+    """By object: when it was last seen not to be well, and what was said of it then."""
+
+    def waited(self, since: float) -> dict[str, float]:
+        """What was not well for longest, the last one first: seconds from `since` on."""
+        latest = sorted(self.missing.values(), reverse=True)[:MOST_WAITED]
+        return {what: round(max(0.0, at - since), 1) for at, what in latest}
+
+
 def until_whole(
     missing: Callable[[], list[str]], diagnosis: Callable[[], str], seconds: float, calm: float = CALM_SECONDS
-) -> float:
-    """Waits until nothing is missing for so long, and returns when that began."""
+) -> Whole:
+    """Waits until nothing is missing for so long."""
     end = time.monotonic() + seconds
     well: float | None = None
+    seen: dict[str, tuple[float, str]] = {}
     while True:
         now = time.monotonic()
         found = missing()
         if found:
             well = None
+            # A look takes a moment: it was so at the end of it.
+            seen |= {what.partition(":")[0]: (time.monotonic(), what) for what in found}
         else:
             well = now if well is None else well
             if time.monotonic() - well >= calm:
-                return well
+                return Whole(well, seen)
         if now > end:
             raise AssertionError(f"not whole after {seconds:.0f} s:\n" + "\n".join(found) + "\n" + diagnosis())
         time.sleep(LOOK_SECONDS)
@@ -102,7 +121,6 @@ class Fault:
     began: float = dataclasses.field(default_factory=time.monotonic)
     mended: float | None = None
     """When what was broken for a while was given back; recovery counts from here."""
-    back: float = 0.0
     counted: str = ""
     """What else was counted, with its number."""
 
@@ -126,14 +144,15 @@ class Fault:
 
     def record(
         self,
-        back: float,
+        back: Whole,
         failed: dict[str, list[str]],
         pods: dict[str, tuple[str, int]] | None,
         lost: int | None = None,
         silence: float | None = None,
     ) -> records.Record:
-        """What is kept of it: ``back`` is when all was well again, ``failed`` what went wrong by service, ``pods`` are
-        those from before. None is for what nobody looked at."""
+        """What is kept of it: ``back`` is since when all is well again, ``failed`` what went wrong by service, ``pods``
+        are those from before. None is for what nobody looked at."""
+        since = self.mended or self.began
         found = self.scene.blame.first(self.blames, self.began)
         now = self.scene.cloud.pods()
         return records.Record(
@@ -144,7 +163,7 @@ class Fault:
             told="" if found is None else found[1],
             is_named=bool(self.blames) and found is not None,
             lasted=round(self.mended - self.began, 1) if self.mended else 0.0,
-            recovery=round(max(0.0, back - (self.mended or self.began)), 1),
+            recovery=round(max(0.0, back.at - since), 1),
             failed={service: len(problems) for service, problems in failed.items()},
             problems=sorted({one for problems in failed.values() for one in problems}),
             lost=lost,
@@ -152,6 +171,7 @@ class Fault:
             pods=None if pods is None else records.replaced(pods, now),
             ended=self._last_words(pods or {}, now),
             counted=self.counted,
+            waited=back.waited(since),
         )
 
     def _last_words(self, before: dict[str, tuple[str, int]], now: dict[str, tuple[str, int]]) -> list[str]:
@@ -253,8 +273,8 @@ class Scene:
             found.append(f"the VM at {self.guest.address} does not answer")
         return found
 
-    def until_whole(self, since: float, seconds: float = WHOLE_SECONDS, calm: float = CALM_SECONDS) -> float:
-        """Waits until all is well for so long, and returns when that began."""
+    def until_whole(self, since: float, seconds: float = WHOLE_SECONDS, calm: float = CALM_SECONDS) -> Whole:
+        """Waits until all is well for so long."""
         return until_whole(lambda: self.missing(since), self._diagnosis, seconds, calm)
 
     def _diagnosis(self) -> str:
@@ -289,12 +309,12 @@ class Scene:
         assert process, f"the VM {self.guest.server.id} does not run"
         fault = Fault(self, name, group, blames)
         yield fault
-        fault.back = self.until_whole(fault.mended or time.monotonic(), seconds)
+        back = self.until_whole(fault.mended or time.monotonic(), seconds)
         # Echoes that were sent last may still be answered.
         time.sleep(1)
         record = fault.record(
-            fault.back, self.apis.failed(fault.began, fault.back), pods,
-            lost=self.echoes.lost(fault.began, fault.back), silence=self.echoes.silence(fault.began, fault.back),
+            back, self.apis.failed(fault.began, back.at), pods,
+            lost=self.echoes.lost(fault.began, back.at), silence=self.echoes.silence(fault.began, back.at),
         )  # fmt: skip
         self.records.append(record)
         assert self.inventory() == changes(before)

@@ -102,8 +102,8 @@ class SmallScene:
             found.append(f"Keystone does not answer: {[one.problem or 'good' for one in self.api.answers[-3:]]}")
         return found
 
-    def until_whole(self, since: float, seconds: float = whole.WHOLE_SECONDS) -> float:
-        """Waits until all is well for a while, and returns when that began."""
+    def until_whole(self, since: float, seconds: float = whole.WHOLE_SECONDS) -> whole.Whole:
+        """Waits until all is well for a while."""
         return whole.until_whole(lambda: self.missing(since), self._diagnosis, seconds)
 
     def _diagnosis(self) -> str:
@@ -144,10 +144,10 @@ class SmallScene:
         yield fault
         back = self.until_whole(fault.mended or time.monotonic(), seconds)
         good = [one.at for one in self.api.answers if one.at >= (fault.asked or fault.began) and not one.problem]
-        self._note(fault, back, min(good, default=back))
+        self._note(fault, back, min(good, default=back.at))
 
-    def _note(self, fault: SmallFault, back: float, since: float) -> None:
-        failed = self.api.failed(since, back)
+    def _note(self, fault: SmallFault, back: whole.Whole, since: float) -> None:
+        failed = self.api.failed(since, back.at)
         record = fault.record(back, {"identity": failed} if failed else {}, fault.pods)
         self.records.append(record)
         fault.require_named(record)

@@ -137,9 +137,9 @@ def test_rollouts_in_a_row_end_ready_and_leave_nothing(
     for number in range(1, COUNT + 1):
         if not deck:
             deck = lots.sample(FAULTS, len(FAULTS))
-        name, began, ready, replaced = _roll(cloud, objects, deck.pop(), lots)
-        print(f"seed {SEED}, rollout {number}: {name}: well {ready - began:.1f} s after it", flush=True)
-        seen.append(_record(name, ready - began, replaced))
+        name, began, back, replaced = _roll(cloud, objects, deck.pop(), lots)
+        print(f"seed {SEED}, rollout {number}: {name}: well {back.at - began:.1f} s after it", flush=True)
+        seen.append(_record(name, back.at - began, replaced, back.waited(began)))
     after, (process_now, resident_now) = _settled(cloud, before), leftovers.memory(cloud.cluster)
     print(f"operator {process}: {resident} KiB, {process_now}: {resident_now} KiB; {after}")
     assert after == before
@@ -149,8 +149,9 @@ def test_rollouts_in_a_row_end_ready_and_leave_nothing(
 
 def _roll(
     cloud: Cloud, objects: list[Object], fault: Fault | None, lots: random.Random
-) -> tuple[str, float, float, int]:
-    """One rollout: what was broken, when, when everything was well, and how many of the pods that ran are others."""
+) -> tuple[str, float, whole.Whole, int]:
+    """One rollout: what was broken, when, since when everything is well, and how many of the pods that ran are
+    others."""
     cluster, namespace = cloud.cluster, cloud.namespace
     cluster.delete(CONTROL_PLANE, cloud.name, namespace)
     cluster.until_gone(CONTROL_PLANE, cloud.name, namespace, GONE_SECONDS)
@@ -173,9 +174,9 @@ def _roll(
             ready = [str(problem)]
         return ready + whole.unwell(cluster, namespace)
 
-    ready = whole.until_whole(missing, diagnosis, READY_SECONDS)
+    back = whole.until_whole(missing, diagnosis, READY_SECONDS)
     assert cloud.token()
-    return name, began, ready, records.replaced(pods, cloud.pods())
+    return name, began, back, records.replaced(pods, cloud.pods())
 
 
 def clouds_ready(cloud: Cloud) -> bool:
@@ -203,10 +204,10 @@ def _counted(cloud: Cloud) -> dict[str, int]:
     return leftovers.counted(cloud.cluster)
 
 
-def _record(name: str, recovery: float, replaced: int) -> records.Record:
+def _record(name: str, recovery: float, replaced: int, waited: dict[str, float]) -> records.Record:
     """Without what nobody looks at: there is no reader of `status`, no client and no VM."""
     return records.Record(
         group=GROUP, name=f"rollout: {name}", stage=records.SMALL if IS_SMALL else records.ROLLED, blamed=None, told="",
         is_named=False, lasted=0.0, recovery=round(recovery, 1), failed=None, problems=[], lost=None, silence=None,
-        pods=replaced,
+        pods=replaced, waited=waited,
     )  # fmt: skip
