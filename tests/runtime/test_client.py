@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
+import urllib.parse
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -222,3 +225,25 @@ async def test_warnings_of_the_server_are_kept_once() -> None:
         for _ in range(2):
             await api.get(kinds.CONFIGMAP, "a", "b")
     assert api.warnings == ['say "hello"']
+
+
+async def test_the_kernel_asks_whether_a_silent_server_is_still_there(world: Any) -> None:
+    """Watches are silent for minutes; a server whose machine is gone says no farewell."""
+    port = urllib.parse.urlsplit(world.control_plane.url).port
+    async with client.Client(client.Config.from_kubeconfig(world.control_plane.kubeconfig), "lively") as api:
+        opened = asyncio.Event()
+        events = api.watch(kinds.CONFIGMAP, world.namespace, {}, "0", opened=opened.set)
+        following = asyncio.ensure_future(anext(events))
+        await opened.wait()
+        assert await api.get(kinds.NAMESPACE, world.namespace)
+        listing = await asyncio.create_subprocess_exec(
+            "ss", "-tnoHp", "dport", "=", f":{port}", stdout=asyncio.subprocess.PIPE
+        )
+        shown = (await listing.communicate())[0].decode()
+        following.cancel()
+        await asyncio.wait([following])
+        await events.aclose()
+    own = [line for line in shown.splitlines() if f"pid={os.getpid()}," in line]
+    # The watch, the request, and those of the fixture.
+    assert len(own) >= 2
+    assert [line for line in own if "timer:(keepalive," not in line] == []

@@ -13,6 +13,7 @@ import dataclasses
 import os
 import random
 import re
+import socket
 import ssl
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -181,7 +182,7 @@ class Client:
         """What the API server, and webhooks through it, remarked on requests, each once."""
 
     async def __aenter__(self) -> Client:
-        connector = aiohttp.TCPConnector(ssl=self.config.ssl_context or True, limit=0)
+        connector = aiohttp.TCPConnector(ssl=self.config.ssl_context or True, limit=0, socket_factory=_socket)
         self._session = aiohttp.ClientSession(
             connector=connector,
             timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS),
@@ -454,6 +455,13 @@ async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
         *lines, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
         for line in filter(None, lines):
             yield line
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    family, kind, protocol, *_ = address
+    found = socket.socket(family, kind, protocol)
+    http.ask_for_life(found)
+    return found
 
 
 def _described(problem: Exception) -> str:

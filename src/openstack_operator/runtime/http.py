@@ -8,6 +8,8 @@ the only caller; watches and exec, which are streams, stay with aiohttp there.
 from __future__ import annotations
 
 import asyncio
+import asyncio.trsock
+import socket
 import ssl
 import time
 from collections.abc import Mapping
@@ -17,11 +19,23 @@ from urllib.parse import quote, urlencode, urlsplit
 IDLE_SECONDS = 15.0
 """A connection that nobody wants for so long is closed: each holds the buffers of its TLS."""
 
+# Who is gone without a word is found out after half a minute, where Linux alone begins to ask after two hours. By name,
+# since not every system has all of them.
+_LIVENESS = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
+
 # What may be sent again when a kept connection ends before an answer begins: the server closed it as we wrote.
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
 _WITHOUT_BODY = frozenset({204, 304})
 # A path comes as it is to be sent, perhaps with a query: only what would end the line early is quoted.
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~?%[]"
+
+
+def ask_for_life(connection: socket.socket | asyncio.trsock.TransportSocket) -> None:
+    """Has the kernel find out whether the other side of a connection is still there."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _LIVENESS.items():
+        if (option := getattr(socket, name, None)) is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 class Answer(NamedTuple):
@@ -254,7 +268,8 @@ class Pool:
     async def _new(self) -> Connection:
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(self._connect):
-            _, connection = await loop.create_connection(Connection, self._host, self._port, ssl=self._tls)
+            transport, connection = await loop.create_connection(Connection, self._host, self._port, ssl=self._tls)
+        ask_for_life(transport.get_extra_info("socket"))
         return connection
 
     def _keep(self, connection: Connection) -> None:
