@@ -138,7 +138,8 @@ def _memcached(namespace: str, name: str) -> Object:
 
 @pytest.mark.parametrize("daemons", DAEMONS, ids=" and ".join)
 def test_the_api_server_and_its_store_may_be_killed(scene: Scene, daemons: tuple[str, ...]) -> None:
-    """Case 121. The cloud needs neither to serve."""
+    """Case 121. The cloud needs neither to serve, and the operator waits for them where it is."""
+    restarts = operators.restarts(scene.cluster)
     name = f"{' and '.join(daemons)} killed with -9, and started again"
     with scene.fault(name, group=GROUP, blames=DAEMONS[daemons], silence=QUIET) as fault:
         machinery.kill_daemons(*daemons)
@@ -150,6 +151,7 @@ def test_the_api_server_and_its_store_may_be_killed(scene: Scene, daemons: tuple
             fault.mend()
             machinery.start_again()
         assert failed == {}
+    assert operators.restarts(scene.cluster) == restarts
 
 
 def test_all_watches_may_be_cut(small: SmallScene, again: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from openstack_operator import controlplane
 from openstack_operator.kit import kinds, labels, settings
-from openstack_operator.runtime import client, errors, logs, manager, webhook
+from openstack_operator.runtime import client, errors, lease, logs, manager, webhook
 from openstack_operator.runtime.controller import Controller
 
 FIELD_MANAGER = "openstack-operator"
@@ -97,20 +97,31 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of the operator's pod, and what ``openstack-operator run`` calls."""
+    """Entry point of the operator's pod, and what ``openstack-operator run`` calls.
+
+    Where the Lease is lost, as after ten seconds without an API server, the program begins anew in its process: nothing
+    that it was at goes on, and it waits for the Lease at once. A container that ends is started again after 10, 20, 40
+    and more seconds, in which nobody would repair anything.
+    """
     options = parser().parse_args(arguments)
     logs.configure(options.log_level, options.log_format)
-    asyncio.run(
-        run(
-            controllers=[name for name in options.controllers.split(",") if name],
-            namespace=options.namespace or None,
-            kubeconfig=options.kubeconfig,
-            leader_election=options.leader_election,
-            health_port=options.health_port,
-            metrics_port=options.metrics_port,
-            webhook_port=options.webhook_port,
+    try:
+        asyncio.run(
+            run(
+                controllers=[name for name in options.controllers.split(",") if name],
+                namespace=options.namespace or None,
+                kubeconfig=options.kubeconfig,
+                leader_election=options.leader_election,
+                health_port=options.health_port,
+                metrics_port=options.metrics_port,
+                webhook_port=options.webhook_port,
+            )
         )
-    )
+    except lease.LostError as problem:
+        logs.get("run").warning("begins anew", problem=str(problem))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 if __name__ == "__main__":

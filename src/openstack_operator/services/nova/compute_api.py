@@ -1,5 +1,5 @@
-"""What the operator asks the compute API: on which hosts can servers boot, is something still there, and that it
-forgets hosts which are empty.
+"""What the operator asks the compute API: on which hosts can servers boot, is something still there, that it enables
+hosts whose libvirt is back, and that it forgets hosts which are empty.
 
 The API lists a compute host only when the host is mapped to its cell, which is what the scheduler needs. It needs the
 host's inventory in Placement as well, which nova-compute writes after it has said that it is up.
@@ -31,6 +31,10 @@ LISTED = 3
 """Servers that a message names."""
 
 UNMAPPED = "not mapped to a cell"
+TAKEN_OUT = "AUTO:"
+"""What the reason begins with where nova-compute has disabled its own service, since libvirt did not answer it."""
+ENABLED = "enabled a moment ago"
+DARK = "the database of its cell does not answer"
 RUNS = "nova-compute reported a moment ago"
 
 
@@ -38,6 +42,10 @@ async def missing_hosts(
     auth_url: str, user: str, password: str, compute_url: str, placement_url: str, wanted: Iterable[str]
 ) -> dict[str, str]:
     """What is missing at each of these hosts on which no server can boot, and is not switched off by a person.
+
+    To be asked where libvirt answers on all of them. nova-compute takes its host out of use when it loses libvirt, and
+    connects again with the next thing it does there, which on a host that gets no servers is its report of resources,
+    once a minute: such a host is enabled here, and is missing until the next look (`ENABLED`).
 
     Three requests when nothing is. Without the URL of Placement its inventories are not looked at. Raises
     ``errors.Unavailable``, never with a password in it.
@@ -66,16 +74,21 @@ async def missing_hosts(
 async def _problem(session: aiohttp.ClientSession, token: str, compute_url: str, host: str, *, is_listed: bool) -> str:
     """Why a host is not listed as one that is up and enabled."""
     query = urllib.parse.urlencode({"binary": "nova-compute", "host": host})
-    answer, _ = await _call(session, "GET", f"{compute_url}/os-services?{query}", token=token)
+    url = f"{compute_url}/os-services"
+    answer, _ = await _call(session, "GET", f"{url}?{query}", token=token, headers=SERVICES_VERSION)
     if not answer["services"]:
         return "nova-compute has not registered"
     service = answer["services"][0]
+    if "id" not in service:
+        return DARK
     if service["state"] != "up":
         return "nova-compute is down"
     if service["status"] != "enabled":
         reason = service.get("disabled_reason") or ""
-        # nova-compute's own word, for as long as libvirt does not answer it.
-        return f"disabled by nova-compute: {reason}" if reason.startswith("AUTO:") else ""
+        if not reason.startswith(TAKEN_OUT):
+            return ""
+        await _call(session, "PUT", f"{url}/{service['id']}", {"status": "enabled"}, token, SERVICES_VERSION)
+        return f"{ENABLED}; nova-compute had disabled it: {reason}"
     if is_listed:
         # It has come up between the two answers.
         return "up a moment ago"
@@ -130,7 +143,7 @@ async def _remove_host(session: aiohttp.ClientSession, token: str, compute_url: 
     answer, _ = await _call(session, "GET", f"{url}?{query}", token=token, headers=SERVICES_VERSION)
     services = answer["services"]
     if any("id" not in one for one in services):
-        return "the database of its cell does not answer"
+        return DARK
     if any(one["state"] == "up" for one in services):
         return RUNS
     for service in services:

@@ -252,7 +252,10 @@ async def ensure_removal(scope: Scope[NovaSpec]) -> str | None:
 
 
 async def observe_hosts(scope: Scope[NovaSpec]) -> str | None:
-    """Every compute host is up, mapped to its cell and offered by Placement, so that servers can boot there."""
+    """Every compute host is up, mapped to its cell and offered by Placement, so that servers can boot there.
+
+    Looked at while all cells work, libvirt on their nodes included.
+    """
     wanted = scope.facts["hosts"]
     facts = scope.facts
     fingerprint = drift.digest([wanted, facts["url.internal"]])
@@ -272,6 +275,8 @@ async def observe_hosts(scope: Scope[NovaSpec]) -> str | None:
     scope.status["hosts"] = [host for host in wanted if host not in missing]
     if forgotten := [host for host, why in missing.items() if why == compute_api.UNMAPPED]:
         await hosts.map_again(scope, forgotten)
+    if enabled := [host for host, why in missing.items() if why.startswith(compute_api.ENABLED)]:
+        await scope.event("Normal", "HostsEnabled", f"libvirt is back on {', '.join(enabled[:10])}, which are enabled")
     if missing:
         shown = "; ".join(f"host {host}: {why}" for host, why in list(missing.items())[:10])
         # What has no watch is looked at again, for as long as it is missing.

@@ -12,7 +12,7 @@ from aiohttp import web
 from openstack_operator.runtime import errors
 from openstack_operator.services.nova import compute_api
 
-HOSTS = ("good", "empty", "silent", "down", "off", "broken", "unmapped", "starting")
+HOSTS = ("good", "empty", "silent", "down", "off", "broken", "unmapped", "starting", "dark")
 
 
 def hypervisor(host: str, state: str = "up", status: str = "enabled") -> dict[str, Any]:
@@ -30,12 +30,14 @@ class Nova:
     url: str
     asked: list[str]
     deleted: list[str]
+    enabled: list[str]
 
 
 @pytest.fixture
 async def nova() -> AsyncIterator[Nova]:
     asked: list[str] = []
     deleted: list[str] = []
+    enabled: list[str] = []
     services = {
         "down": service(state="down"),
         "off": service(status="disabled", reason="new memory on Monday"),
@@ -59,6 +61,7 @@ async def nova() -> AsyncIterator[Nova]:
         return web.json_response({"hypervisors": [*listed, hypervisor("off", status="disabled")]})
 
     async def find(request: web.Request) -> web.Response:
+        assert request.headers["OpenStack-API-Version"] == "compute 2.69"
         found = services.get(request.query["host"])
         return web.json_response({"services": [found] if found else []})
 
@@ -83,6 +86,12 @@ async def nova() -> AsyncIterator[Nova]:
         deleted.append(request.match_info["id"])
         return web.Response(status=204)
 
+    async def update(request: web.Request) -> web.Response:
+        assert request.headers["OpenStack-API-Version"] == "compute 2.69"
+        assert await request.json() == {"status": "enabled"}
+        enabled.append(request.match_info["id"])
+        return web.json_response({"service": {"status": "enabled"}})
+
     @web.middleware
     async def note(request: web.Request, handler: Any) -> web.StreamResponse:
         asked.append(request.path)
@@ -93,6 +102,7 @@ async def nova() -> AsyncIterator[Nova]:
     app.router.add_post("/v3/auth/tokens", tokens)
     app.router.add_get("/v2.1/os-hypervisors/detail", hypervisors)
     app.router.add_get("/v2.1/os-services", find)
+    app.router.add_put("/v2.1/os-services/{id}", update)
     app.router.add_delete("/v2.1/os-services/{id}", delete)
     app.router.add_get("/v2.1/servers", servers)
     app.router.add_get("/v2.1/os-hosts/{host}", show)
@@ -101,7 +111,7 @@ async def nova() -> AsyncIterator[Nova]:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     host, port = runner.addresses[0][:2]
-    yield Nova(f"http://{host}:{port}", asked, deleted)
+    yield Nova(f"http://{host}:{port}", asked, deleted, enabled)
     await runner.cleanup()
 
 
@@ -115,10 +125,16 @@ async def test_what_a_host_lacks_is_said(nova: Nova) -> None:
         "empty": "Placement has no inventory of it",
         "silent": "nova-compute has not registered",
         "down": "nova-compute is down",
-        "broken": "disabled by nova-compute: AUTO: Connection to libvirt lost: 1",
+        "broken": "enabled a moment ago; nova-compute had disabled it: AUTO: Connection to libvirt lost: 1",
         "unmapped": compute_api.UNMAPPED,
         "starting": "nova-compute has not reported its resources",
+        "dark": compute_api.DARK,
     }
+
+
+async def test_of_disabled_hosts_only_those_are_enabled_that_nova_compute_took_out_itself(nova: Nova) -> None:
+    await missing(nova, *HOSTS)
+    assert nova.enabled == ["id-broken"]
 
 
 async def test_a_host_that_serves_takes_three_requests(nova: Nova) -> None:
@@ -143,5 +159,5 @@ async def test_only_the_service_of_a_host_that_is_down_and_empty_is_deleted(nova
     assert kept == {
         "used": "4 servers are on it (a, b, c, …)",
         "running": compute_api.RUNS,
-        "dark": "the database of its cell does not answer",
+        "dark": compute_api.DARK,
     }
