@@ -113,6 +113,8 @@ def test_the_page_says_what_held_up_the_slowest_time_of_what_took_long() -> None
     untold = dataclasses.replace(slow, name="untold", waited={})
     found = records.held_up({"faults": [dataclasses.asdict(one) for one in (quick, slow, quick, slower, untold)]})
     assert found.splitlines()[1:-1] == [
+        records.HELD,
+        "",
         "- another, 95 s: the VM does not answer (95 s)",
         "- it broken, 89 s: Pod a/it-0 is not ready (89 s); Keystone a/b: &lt;none> is ready (80 s)",
     ]

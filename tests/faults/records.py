@@ -18,6 +18,7 @@ import demands
 
 BEGIN, END = "<!-- faults: begin -->", "<!-- faults: end -->"
 HELD_BEGIN, HELD_END = "<!-- held: begin -->", "<!-- held: end -->"
+HELD = "What was not well last, and until when, of the slowest time of each that took so long:"
 LATER_BEGIN, LATER_END = "<!-- later: begin -->", "<!-- later: end -->"
 PAGE = "reliability.md"
 GROUPS = ("operator", "infrastructure", "node", "hands", "inputs", "rollouts")
@@ -170,13 +171,13 @@ def held_up(result: dict[str, Any]) -> str:
         there = slowest.setdefault((one.group, one.name), one)
         if one.recovery > there.recovery:
             slowest[one.group, one.name] = one
-    lines = [HELD_BEGIN]
+    lines = []
     for one in sorted(slowest.values(), key=lambda one: -one.recovery):
         if one.recovery > LONG_SECONDS and one.waited:
             what = "; ".join(f"{_text(what)} ({seconds:.0f} s)" for what, seconds in one.waited.items())
             text = f"- {one.name}, {one.recovery:.0f} s: {what}"
             lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    return "\n".join([*lines, HELD_END]) + "\n"
+    return "\n".join([HELD_BEGIN, *([HELD, "", *lines] if lines else []), HELD_END]) + "\n"
 
 
 def later() -> str:
