@@ -25,7 +25,7 @@ from openstack_operator.runtime import client, conditions, errors, kinds
 
 AGENT = "openstack-operator"
 NAME = "openstack"
-LIMIT_SECONDS = 1800
+LIMIT_SECONDS = 300
 STEP = 10
 """Clouds that are added at a time."""
 
@@ -55,7 +55,10 @@ class Clouds:
         place, cpu, began = self.cluster.audit_size(), self.running.cpu(), time.monotonic()
         for name in names:
             await self.api.create(kinds.NAMESPACE, {"metadata": {"name": name}})
-            body = {"metadata": {"name": NAME, "namespace": name}, "spec": {"nova": {"cellTemplates": templates}}}
+            await self.api.create(kinds.NODE, workloads.node(name))
+            ovn = {"nodeSelector": {workloads.NODE_LABEL: name}}
+            spec = {"ovn": ovn, "nova": {"cellTemplates": templates}}
+            body = {"metadata": {"name": NAME, "namespace": name}, "spec": spec}
             await self.api.create(ours.CONTROL_PLANE, body)
         await self._until_ready(names)
         seconds = time.monotonic() - began
@@ -75,18 +78,29 @@ class Clouds:
 
     async def _until_ready(self, names: Sequence[str]) -> None:
         left = set(names)
-        async with asyncio.timeout(LIMIT_SECONDS):
-            while left:
-                async for page in self.api.list_pages(ours.CONTROL_PLANE, None, {}):
-                    version = page["metadata"]["resourceVersion"]
-                    left -= {item["metadata"]["namespace"] for item in page["items"] if conditions.is_ready(item)}
-                with contextlib.suppress(errors.ApiUnreachableError):
-                    async with contextlib.aclosing(self.api.watch(ours.CONTROL_PLANE, None, {}, version)) as stream:
-                        async for event in stream:
-                            if conditions.is_ready(event["object"] if event["type"] == "MODIFIED" else None):
-                                left.discard(event["object"]["metadata"]["namespace"])
-                            if not left:
-                                return
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                await self._follow(left)
+        except TimeoutError:
+            name = min(left)
+            item = await self.api.get(ours.CONTROL_PLANE, NAME, name)
+            ready = conditions.find(item, conditions.READY) or {}
+            why = ready.get("message", "it has no status")
+            raise RuntimeError(f"{len(left)} clouds are not Ready after {LIMIT_SECONDS} s; {name}: {why}") from None
+
+    async def _follow(self, left: set[str]) -> None:
+        """Takes out who is Ready, until nobody is left."""
+        while left:
+            async for page in self.api.list_pages(ours.CONTROL_PLANE, None, {}):
+                version = page["metadata"]["resourceVersion"]
+                left -= {item["metadata"]["namespace"] for item in page["items"] if conditions.is_ready(item)}
+            with contextlib.suppress(errors.ApiUnreachableError):
+                async with contextlib.aclosing(self.api.watch(ours.CONTROL_PLANE, None, {}, version)) as stream:
+                    async for event in stream:
+                        if conditions.is_ready(event["object"] if event["type"] == "MODIFIED" else None):
+                            left.discard(event["object"]["metadata"]["namespace"])
+                        if not left:
+                            return
 
     async def idle(self, seconds: float) -> Object:
         """What the operator does when nothing happens."""
@@ -129,7 +143,6 @@ async def _started(programs: Path, python: str) -> AsyncIterator[Clouds]:
         names = [f"crd/{crd['metadata']['name']}" for crd in crds]
         cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
         async with client.Client(client.Config.from_kubeconfig(cluster.kubeconfig), "user") as api:
-            await api.create(kinds.NODE, workloads.NODE)
             playing = asyncio.ensure_future(workloads.Workloads(api, None, workloads.WORKLOADS, pods=True).run())
             try:
                 async with operator(cluster, python) as running:

@@ -19,14 +19,21 @@ Object = dict[str, Any]
 
 WORKLOADS = (kinds.DEPLOYMENT, kinds.STATEFULSET, kinds.DAEMONSET, kinds.JOB)
 
-NODE: Object = {
-    "metadata": {"name": "node-0", "labels": {"openstack.k8s.io/compute": "true"}},
-    "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Played", "message": ""}]},
-}
-"""The only one, on which the pods of DaemonSets are."""
+NODE_LABEL = "example.com/namespace"
 
 READY_SECONDS = 1.0
 """From a workload that is seen to pods that are ready."""
+
+
+def node(namespace: str) -> Object:
+    """The one on which the pods of a namespace's DaemonSets are. No second cloud may have it."""
+    return {
+        "metadata": {
+            "name": f"node-of-{namespace}",
+            "labels": {"openstack.k8s.io/compute": "true", NODE_LABEL: namespace},
+        },
+        "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Played", "message": ""}]},
+    }
 
 
 class Workloads:
@@ -114,7 +121,7 @@ class Workloads:
                 "spec": template["spec"] | {"volumes": await self._volumes(item, name)},
             }
             if resource == kinds.DAEMONSET:
-                body["spec"]["nodeName"] = NODE["metadata"]["name"]
+                body["spec"]["nodeName"] = node(metadata["namespace"])["metadata"]["name"]
             if metadata["generation"] > 1:
                 # No node holds it: it goes at once.
                 path = kinds.POD.path(metadata["namespace"], name)
@@ -149,7 +156,7 @@ def replicas(resource: kinds.Resource, item: Object) -> int:
     """How many pods a workload has."""
     if resource == kinds.DAEMONSET:
         wanted = item["spec"]["template"]["spec"].get("nodeSelector", {})
-        return int(wanted.items() <= NODE["metadata"]["labels"].items())
+        return int(wanted.items() <= node(item["metadata"]["namespace"])["metadata"]["labels"].items())
     return int(item["spec"].get("replicas", 1))
 
 

@@ -49,7 +49,7 @@ async def test_a_cloud_costs_no_more_writes_than_it_may(own_apiserver: ControlPl
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
     config = client.Config.from_kubeconfig(cluster.kubeconfig)
     async with client.Client(config, "user") as user, client.Client(config, AGENT) as api:
-        await user.create(kinds.NODE, workloads.NODE)
+        await user.create(kinds.NODE, workloads.node(NAMESPACE))
         await user.create(kinds.NAMESPACE, {"metadata": {"name": NAMESPACE}})
         operator = manager.Manager(
             api, run.choose(()), domain=ours.DOMAIN, namespace=NAMESPACE, selectors=labels.selector_for

@@ -17,7 +17,7 @@ import toy
 
 import watching
 from openstack_operator.embedded.apiserver import free_ports
-from openstack_operator.runtime import controller, errors, kinds, lease, manager, metrics
+from openstack_operator.runtime import controller, errors, informer, kinds, lease, manager, metrics
 
 PROGRAM = Path(toy.__file__)
 
@@ -281,6 +281,26 @@ async def test_an_operator_that_cannot_renew_its_lease_ends_before_another_may_s
         with pytest.raises(lease.LostError, match="could not be renewed"):
             await asyncio.wait_for(operator.task, 10)
         assert time.monotonic() - began < 2, "its duration"
+
+
+async def test_with_the_first_answer_about_the_lease_no_cache_waits_any_longer(
+    world: Any, proxy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone, each waits up to half a minute for its next attempt."""
+    monkeypatch.setattr(informer, "FIRST_DELAY_SECONDS", 600.0)
+    monkeypatch.setattr(informer, "LONGEST_DELAY_SECONDS", 600.0)
+
+    async def answer() -> None:
+        # All caches have tried by then, and the Lease several times.
+        await watching.eventually(lambda: proxy.connections > 20, "the operator has tried")
+        proxy.is_refusing = False
+
+    proxy.is_refusing = True
+    answering = asyncio.ensure_future(answer())
+    async with world.operator(server=proxy.url, election=settings(world, "a")):
+        await answering
+        await world.create(replicas=0)
+        await world.until_ready()
 
 
 async def test_a_conflict_on_the_lease_is_no_reason_to_stop(world: Any) -> None:

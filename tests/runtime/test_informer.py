@@ -67,6 +67,42 @@ async def test_a_cut_watch_goes_on_from_where_it_was_without_a_list(world: Any, 
     assert lists(world) == 1
 
 
+async def test_the_first_that_is_answered_again_has_the_others_try(
+    world: Any, proxy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with caching(world, proxy.url) as one, caching(world, proxy.url) as other, caching(world, proxy.url) as alone:
+        await config_map(world, "a", k="1")
+        for cache in (one, other, alone):
+            await cached(cache, world, "a", {"k": "1"})
+        together = informer.Together((one, other))
+        together.add(alone)
+        together.discard(alone)
+        # Nobody tries again by himself.
+        monkeypatch.setattr(informer, "FIRST_DELAY_SECONDS", 600.0)
+        monkeypatch.setattr(informer, "LONGEST_DELAY_SECONDS", 600.0)
+        proxy.is_refusing = True
+        proxy.cut()
+        caches = {one, other, alone}
+
+        def are_broken() -> bool:
+            # A watch that was open and ended is no break: the next attempt is one.
+            left = [cache for cache in caches if cache.broken is None]
+            for cache in left:
+                cache.hurry()
+            return not left
+
+        await watching.eventually(are_broken, "all are cut off")
+        # Whoever was hurried twice tries once more.
+        await asyncio.sleep(0.3)
+        proxy.is_refusing = False
+        await config_map(world, "a", k="2")
+        one.hurry()
+        for cache in (one, other):
+            await cached(cache, world, "a", {"k": "2"})
+        assert (one.broken, other.broken) == (None, None)
+        assert alone.broken is not None
+
+
 async def test_a_watch_that_goes_silent_is_given_up(world: Any, proxy: Any) -> None:
     """Case 114."""
     async with caching(world, proxy.url, silence=1.5) as cache:

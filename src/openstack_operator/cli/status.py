@@ -25,7 +25,7 @@ from openstack_operator.kit import kinds, labels
 from openstack_operator.runtime import client, conditions, errors, events, logs
 from openstack_operator.runtime import kinds as built_in
 from openstack_operator.runtime.client import Object
-from openstack_operator.runtime.informer import Break, Informer
+from openstack_operator.runtime.informer import Break, Informer, Together
 from openstack_operator.runtime.kinds import Resource
 
 READY, NOT_READY = 0, 3
@@ -228,24 +228,20 @@ async def watch(
         for cache in beside:
             if cache.resource != built_in.NODE:
                 cache.subscribe(lambda new, old: changed.set())
+        # The first that is answered again has the others try too.
+        Together((*caches, *shared, *beside))
         async with asyncio.TaskGroup() as group:
             for cache in (*caches, *shared, *beside):
                 group.create_task(cache.run())
             for cache in caches:
                 await cache.synced.wait()
-            were_broken: set[Informer] = set()
             while True:
                 changed.clear()
-                breaks = {cache: found for cache in caches if (found := cache.broken)}
-                if not were_broken <= breaks.keys():
-                    # One is answered: the rest wait up to half a minute for their next attempt, and know nothing new.
-                    for cache in (*breaks, *shared, *beside):
-                        cache.hurry()
-                were_broken = set(breaks)
+                breaks = [found for cache in caches if (found := cache.broken)]
                 objects: dict[Resource, list[Object]] = {}
                 for cache in (*caches, *shared, *beside):
                     objects.setdefault(cache.resource, []).extend(cache.items())
-                draw(tree.build(own, objects), min(breaks.values(), key=lambda one: one.since, default=None))
+                draw(tree.build(own, objects), min(breaks, key=lambda one: one.since, default=None))
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds):
                         await changed.wait()

@@ -143,6 +143,8 @@ async def _watched(
         for cache in caches:
             cache.subscribe(lambda new, old: changed.set())
             cache.subscribe_breaks(changed.set)
+        # The first that is answered again has the others try too.
+        informer.Together(caches)
         watching = [asyncio.create_task(cache.run()) for cache in caches]
         try:
             yield caches, changed

@@ -25,17 +25,18 @@ Field = Callable[[Mapping[str, Any], Mapping[str, str]], str]
 def check(scope: Scope[Any], resource: Resource, field: Field) -> None:
     """Raises ``errors.Stalled`` when an older object of the kind has a node that this one wants."""
     nodes = [node["metadata"] for node in scope.manager.informer(kinds.NODE).items()]
+    # Few of a cluster's nodes, so that a pass does not cost nodes times objects.
+    wanted = [(found, node) for node in nodes if (found := field(scope.object["spec"], node.get("labels") or {}))]
     mine = _age(scope.object)
     for other in scope.manager.informer(resource).items():
-        if _age(other) >= mine:
+        if not wanted or _age(other) >= mine:
             continue
-        for node in nodes:
-            labels = node.get("labels") or {}
-            if (wanted := field(scope.object["spec"], labels)) and field(other["spec"], labels):
+        for found, node in wanted:
+            if field(other["spec"], node.get("labels") or {}):
                 head = other["metadata"]
                 raise errors.Stalled(
                     "NodeInUse",
-                    f"{wanted}: node {node['name']} serves {resource.kind} {head['namespace']}/{head['name']}; "
+                    f"{found}: node {node['name']} serves {resource.kind} {head['namespace']}/{head['name']}; "
                     "choose other labels",
                 )
 

@@ -16,7 +16,7 @@ import datetime
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +116,9 @@ class Informer:
     def hurry(self) -> None:
         """Whoever waits for the next attempt waits no longer: the server is known to answer."""
         self._hurried.set()
+
+    def unsubscribe_breaks(self, handler: Callable[[], None]) -> None:
+        self._break_handlers.remove(handler)
 
     def observe(self, item: Object) -> None:
         """Takes in an object that a write of ours returned, so that the next reconcile does not act on a stale one.
@@ -273,6 +276,39 @@ class Informer:
     def _changed(self, new: Object | None, old: Object | None) -> None:
         for handler in self.handlers:
             handler(new, old)
+
+
+class Together:
+    """Informers of one server. When one of them is answered that was not, the others try at once: each waits up to half
+    a minute for its next attempt, and knows nothing new.
+    """
+
+    def __init__(self, members: Iterable[Informer] = ()) -> None:
+        self._members: set[Informer] = set()
+        self._broken: set[Informer] = set()
+        for member in members:
+            self.add(member)
+
+    def add(self, member: Informer) -> None:
+        self._members.add(member)
+        member.subscribe_breaks(self._look)
+
+    def discard(self, member: Informer) -> None:
+        self._members.discard(member)
+        self._broken.discard(member)
+        member.unsubscribe_breaks(self._look)
+
+    def hurry(self) -> None:
+        """The server is known to answer: who waits for his next attempt waits no longer."""
+        for member in self._members:
+            if member.broken is not None:
+                member.hurry()
+
+    def _look(self) -> None:
+        broken = {member for member in self._members if member.broken is not None}
+        if not self._broken <= broken:
+            self.hurry()
+        self._broken = broken
 
 
 def share_strings(item: Object) -> None:

@@ -13,6 +13,7 @@ import contextlib
 import datetime
 import math
 import time
+from collections.abc import Callable
 
 from openstack_operator.runtime import errors, kinds, logs, metrics
 from openstack_operator.runtime.client import Client, Object
@@ -45,11 +46,14 @@ class Election:
         annotation: str,
         duration: float = 15,
         renew: float = 5,
+        answered: Callable[[], None] = lambda: None,
     ) -> None:
+        """``answered`` is called when the server answers again, which it is asked more often than by others."""
         self.leading = asyncio.Event()
         self.is_contended = False
         self._client, self._namespace, self._name, self._identity = client, namespace, name, identity
         self._duration, self._renew = duration, renew
+        self._answered = answered
         self._annotation, self._caught_up, self._hurry = annotation, False, asyncio.Event()
         # As our last write left it: a renewal needs no read, its version tells when somebody else wrote.
         self._ours: Object | None = None
@@ -61,6 +65,7 @@ class Election:
         # Two thirds of the duration: we have stopped before anybody else may start.
         patience = self._duration * 2 / 3
         deadline = float("inf")
+        is_answered = True
         while True:
             started = time.monotonic()
             try:
@@ -73,7 +78,11 @@ class Election:
                     raise LostError(f"lease {self._name} could not be renewed for {patience:.0f} s") from problem
                 # Sooner than usual: every second counts.
                 pause = self._renew / 4
+                is_answered = False
             else:
+                if not is_answered:
+                    self._answered()
+                is_answered = True
                 pause = self._renew if is_held else self._renew / 2
                 if is_held:
                     deadline = started + patience

@@ -17,7 +17,7 @@ from typing import Any
 from openstack_operator.runtime import errors, events, kinds, lease, logs, metrics, server, webhook
 from openstack_operator.runtime.client import Client, Object
 from openstack_operator.runtime.controller import Controller
-from openstack_operator.runtime.informer import Informer, Key, key_of
+from openstack_operator.runtime.informer import Informer, Key, Together, key_of
 from openstack_operator.runtime.runner import Runner
 
 log = logs.get("manager")
@@ -81,6 +81,7 @@ class Manager:
         self.events = events.Recorder(client, f"{domain}/{client.manager}", instance)
         self._host, self._health_port, self._metrics_port = host, health_port, metrics_port
         self._informers: dict[kinds.Resource, Informer] = {}
+        self._together = Together()
         self._followed: dict[tuple[kinds.Resource, str, str], _Followed] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
@@ -108,6 +109,7 @@ class Manager:
             else:
                 made = Informer(self.client, resource, namespace, {"labelSelector": selector} if selector else None)
             self._informers[resource] = made
+            self._together.add(made)
         return self._informers[resource]
 
     def cached(self, resource: kinds.Resource, namespace: str | None, name: str) -> Object | None:
@@ -149,6 +151,7 @@ class Manager:
                     del self._followed[where]
                     if followed.task is not None:
                         followed.task.cancel()
+                        self._together.discard(followed.informer)
 
     def _start_following(self, resource: kinds.Resource, namespace: str, name: str) -> _Followed:
         shared = self._informers.get(resource)
@@ -159,6 +162,7 @@ class Manager:
             return _Followed(shared, None)
         informer = Informer(self.client, resource, namespace, {"fieldSelector": f"metadata.name={name}"})
         informer.subscribe(self._wake_followers)
+        self._together.add(informer)
         return _Followed(informer, self._spawn(informer.run()))
 
     def _wake_followers(self, new: Object | None, old: Object | None) -> None:
@@ -244,6 +248,7 @@ class Manager:
             annotation=f"{self.domain}/{lease.CAUGHT_UP}",
             duration=settings.duration,
             renew=settings.renew,
+            answered=self._together.hurry,
         )
         self._spawn(election.run())
         return election
