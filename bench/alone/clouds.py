@@ -49,13 +49,12 @@ class Clouds:
     async def add(self, number: int, cells: int = 1) -> Object:
         """Asks for so many clouds at once and waits until they are Ready and the operator has nothing left to do; what
         that cost."""
-        names = [f"cloud-{self.count + one}" for one in range(number)]
+        names = [_name(self.count + one) for one in range(number)]
         self.count += number
         templates = {f"cell{one}": {"computes": {"compute": {"driver": "Fake"}}} for one in range(1, cells + 1)}
         place, cpu, began = self.cluster.audit_size(), self.running.cpu(), time.monotonic()
         for name in names:
             await self.api.create(kinds.NAMESPACE, {"metadata": {"name": name}})
-            await self.api.create(kinds.NODE, workloads.node(name))
             ovn = {"nodeSelector": {workloads.NODE_LABEL: name}}
             spec = {"ovn": ovn, "nova": {"cellTemplates": templates}}
             body = {"metadata": {"name": NAME, "namespace": name}, "spec": spec}
@@ -135,14 +134,21 @@ async def operator(cluster: ControlPlane, python: str) -> AsyncIterator[process.
         yield running
 
 
+def _name(number: int) -> str:
+    return f"cloud-{number}"
+
+
 @contextlib.asynccontextmanager
-async def _started(programs: Path, python: str) -> AsyncIterator[Clouds]:
+async def _started(programs: Path, python: str, most: int) -> AsyncIterator[Clouds]:
+    """With nodes for so many clouds: one that comes later is looked at by everything that there is."""
     with kubernetes.started(programs) as cluster:
         crds = [kinds.crd(kind) for service in controlplane.EVERYTHING for kind in service.kinds]
         cluster.apply(*crds, STORAGE_CLASS)
         names = [f"crd/{crd['metadata']['name']}" for crd in crds]
         cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
         async with client.Client(client.Config.from_kubeconfig(cluster.kubeconfig), "user") as api:
+            for number in range(most):
+                await api.create(kinds.NODE, workloads.node(_name(number)))
             playing = asyncio.ensure_future(workloads.Workloads(api, None, workloads.WORKLOADS, pods=True).run())
             try:
                 async with operator(cluster, python) as running:
@@ -159,7 +165,7 @@ async def _started(programs: Path, python: str) -> AsyncIterator[Clouds]:
 
 async def measure_growth(programs: Path, python: str, most: int, idle_seconds: float) -> Object:
     """One cloud, ten of them, then ten more at a time."""
-    async with _started(programs, python) as clouds:
+    async with _started(programs, python, most) as clouds:
         empty = clouds.running.memory()
         one = await clouds.add(1)
         idle = await clouds.idle(idle_seconds)
@@ -175,6 +181,6 @@ async def measure_growth(programs: Path, python: str, most: int, idle_seconds: f
 
 async def measure_cells(programs: Path, python: str, cells: int, number: int) -> Object:
     """Clouds of many cells, after one that has warmed everything up."""
-    async with _started(programs, python) as clouds:
+    async with _started(programs, python, number + 1) as clouds:
         await clouds.add(1)
         return {"cells": cells} | await clouds.add(number, cells)
