@@ -42,9 +42,9 @@ WHOLE = records.Record(
 )  # fmt: skip
 
 
-def back_at(at: float, **missing: tuple[float, str]) -> scene.Whole:
-    """Well since then, and what was not well before."""
-    return scene.Whole(at, missing)
+def back_at(at: float) -> scene.Whole:
+    """Well since then; nobody looked before."""
+    return scene.Whole(at, {})
 
 
 def row(*found: records.Record) -> list[str]:

@@ -103,12 +103,21 @@ def table(found: Sequence[Record]) -> str:
         "| fault | times | named after | `status` says | back after | failed requests | VM silent | pods replaced |",
         "|---|---|---|---|---|---|---|---|",
     ]
+    faults = _by_fault(found)
     for group in GROUPS:
-        names = list(dict.fromkeys(one.name for one in found if one.group == group))
-        if names:
+        rows = [_row(times) for times in faults if times[0].group == group]
+        if rows:
             lines.append(f"| **{group}** | | | | | | | |")
-        lines += [_row([one for one in found if (one.group, one.name) == (group, name)]) for name in names]
+        lines += rows
     return "\n".join(lines) + "\n"
+
+
+def _by_fault(found: Sequence[Record]) -> list[list[Record]]:
+    """The times of each fault, in the order in which the faults came first."""
+    times: dict[tuple[str, str], list[Record]] = {}
+    for one in found:
+        times.setdefault((one.group, one.name), []).append(one)
+    return list(times.values())
 
 
 def _row(times: Sequence[Record]) -> str:
@@ -166,13 +175,10 @@ def section(result: dict[str, Any]) -> str:
 
 def held_up(result: dict[str, Any]) -> str:
     """What was not well last, of the slowest time of each fault that took long; goes between marks of its own."""
-    slowest: dict[tuple[str, str], Record] = {}
-    for one in (Record(**one) for one in result["faults"]):
-        there = slowest.setdefault((one.group, one.name), one)
-        if one.recovery > there.recovery:
-            slowest[one.group, one.name] = one
+    faults = _by_fault([Record(**one) for one in result["faults"]])
+    slowest = [max(times, key=lambda one: one.recovery) for times in faults]
     lines = []
-    for one in sorted(slowest.values(), key=lambda one: -one.recovery):
+    for one in sorted(slowest, key=lambda one: -one.recovery):
         if one.recovery > LONG_SECONDS and one.waited:
             what = "; ".join(f"{_text(what)} ({seconds:.0f} s)" for what, seconds in one.waited.items())
             text = f"- {one.name}, {one.recovery:.0f} s: {what}"

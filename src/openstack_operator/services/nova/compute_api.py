@@ -73,12 +73,10 @@ async def missing_hosts(
 
 async def _problem(session: aiohttp.ClientSession, token: str, compute_url: str, host: str, *, is_listed: bool) -> str:
     """Why a host is not listed as one that is up and enabled."""
-    query = urllib.parse.urlencode({"binary": "nova-compute", "host": host})
-    url = f"{compute_url}/os-services"
-    answer, _ = await _call(session, "GET", f"{url}?{query}", token=token, headers=SERVICES_VERSION)
-    if not answer["services"]:
+    services = await _services(session, token, compute_url, host)
+    if not services:
         return "nova-compute has not registered"
-    service = answer["services"][0]
+    service = services[0]
     if "id" not in service:
         return DARK
     if service["state"] != "up":
@@ -87,7 +85,8 @@ async def _problem(session: aiohttp.ClientSession, token: str, compute_url: str,
         reason = service.get("disabled_reason") or ""
         if not reason.startswith(TAKEN_OUT):
             return ""
-        await _call(session, "PUT", f"{url}/{service['id']}", {"status": "enabled"}, token, SERVICES_VERSION)
+        url = f"{compute_url}/os-services/{service['id']}"
+        await _call(session, "PUT", url, {"status": "enabled"}, token, SERVICES_VERSION)
         return f"{ENABLED}; nova-compute had disabled it: {reason}"
     if is_listed:
         # It has come up between the two answers.
@@ -113,9 +112,8 @@ async def are_present(
             if not answer["servers"]:
                 return False
         for host in hosts:
-            query = urllib.parse.urlencode({"binary": "nova-compute", "host": host})
-            answer, _ = await _call(session, "GET", f"{compute_url}/os-services?{query}", token=token)
-            if not any(one["state"] == "up" for one in answer["services"]):
+            services = await _services(session, token, compute_url, host)
+            if not any(one.get("state") == "up" for one in services):
                 return False
     return True
 
@@ -138,10 +136,7 @@ async def remove_hosts(
 
 
 async def _remove_host(session: aiohttp.ClientSession, token: str, compute_url: str, host: str) -> str:
-    query = urllib.parse.urlencode({"binary": "nova-compute", "host": host})
-    url = f"{compute_url}/os-services"
-    answer, _ = await _call(session, "GET", f"{url}?{query}", token=token, headers=SERVICES_VERSION)
-    services = answer["services"]
+    services = await _services(session, token, compute_url, host)
     if any("id" not in one for one in services):
         return DARK
     if any(one["state"] == "up" for one in services):
@@ -153,13 +148,23 @@ async def _remove_host(session: aiohttp.ClientSession, token: str, compute_url: 
             shown = ", ".join(one["name"] for one in found[:LISTED]) + (", …" if len(found) > LISTED else "")
             return f"{len(found)} server{'s are' if len(found) > 1 else ' is'} on it ({shown})"
         try:
-            await _call(session, "DELETE", f"{url}/{service['id']}", token=token, headers=SERVICES_VERSION)
+            url = f"{compute_url}/os-services/{service['id']}"
+            await _call(session, "DELETE", url, token=token, headers=SERVICES_VERSION)
         except errors.Unavailable as problem:
             _, is_conflict, said = problem.message.partition(" answers 409: ")
             if not is_conflict:
                 raise
             return f"Nova keeps it: {said}"
     return ""
+
+
+async def _services(session: aiohttp.ClientSession, token: str, compute_url: str, host: str) -> list[dict[str, Any]]:
+    """The nova-compute services of a host. One whose cell does not answer has neither ``id`` nor ``state``."""
+    query = urllib.parse.urlencode({"binary": "nova-compute", "host": host})
+    url = f"{compute_url}/os-services?{query}"
+    answer, _ = await _call(session, "GET", url, token=token, headers=SERVICES_VERSION)
+    found: list[dict[str, Any]] = answer["services"]
+    return found
 
 
 async def _token(session: aiohttp.ClientSession, auth_url: str, user: str, password: str) -> str:
