@@ -53,6 +53,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     session.mark(item)
 
 
+def pytest_sessionfinish() -> None:
+    session.finish()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """End-to-end tests run after all others, in an order of their own."""

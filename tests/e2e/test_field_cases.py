@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import json
 import threading
 import time
 import urllib.parse
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 import requests
 from clouds import Cloud
-from clusters import Object
+from clusters import ClusterError, Object
 
 from openstack_operator.embedded import first_vm
 
@@ -305,3 +306,22 @@ def test_tokens_outlive_rotations_while_others_are_made(cloud: Cloud) -> None:
     assert hammer.failures == []
     assert hammer.done > 10
     assert cloud.pods() == pods, "nothing restarts for it"
+
+
+def test_nothing_runs_by_schedule_while_tests_run(cloud: Cloud) -> None:
+    """Every test that compares all there was with all there is would fail when a rotation comes in between."""
+    by_hand = json.loads(
+        cloud.cluster.kubectl(
+            "create", "job", "-n", cloud.namespace, f"{PREFIX}-by-hand", "--from=cronjob/keystone-fernet-rotate",
+            "--dry-run=server", "-o", "json",
+        )
+    )  # fmt: skip
+    (owner,) = by_hand["metadata"]["ownerReferences"]
+    by_schedule = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"{PREFIX}-by-schedule", "namespace": cloud.namespace, "ownerReferences": [owner]},
+        "spec": cloud.cluster.get("cronjobs", "keystone-fernet-rotate", cloud.namespace)["spec"]["jobTemplate"]["spec"],
+    }
+    with pytest.raises(ClusterError, match="nothing runs by schedule while tests run"):
+        cloud.cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(by_schedule))

@@ -50,6 +50,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     session.mark(item)
 
 
+def pytest_sessionfinish() -> None:
+    session.finish()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the faults that were not asked for."""
     left, out = [], []
