@@ -1,5 +1,7 @@
 # Shortcuts for developers; `./up`, `./down` and `./test` need no make.
-.PHONY: check generate lint unit e2e faults tempest bench bench-alone catalogues lock
+BENCHES = config_check webhook operator_alone bring_up up_stages day2 cells questions
+
+.PHONY: check generate lint unit e2e faults tempest bench $(addprefix bench-,$(BENCHES)) catalogues lock
 
 PYTHON ?= python3
 
@@ -24,21 +26,16 @@ faults: ## breaks everything that there is, each thing several times, on the clo
 tempest: ## OpenStack's own tests against the cloud of ./up; SETS="identity image network compute scenario" for more
 	./scripts/tempest.sh $(SETS)
 
-# Each publishes its figures: bench/NAME.py with options, and the file of its result.
-BENCH = PYTHONPATH=src $(PYTHON) bench/$(1).py $(2) --output bench/results/$(subst _,-,$(1)).json --docs docs
+bench: ## all measurements of docs/benchmarks.md, one after the other, whatever one finds; as root, without the machine's cloud
+	$(MAKE) --keep-going --jobs=1 $(addprefix bench-,$(BENCHES))
 
-bench: ## all measurements of docs/benchmarks.md, one after the other; as root, takes the cloud of this machine down meanwhile
-	$(call BENCH,config_check,)
-	$(call BENCH,webhook,--calls 300)
-	$(call BENCH,operator_alone,--rounds 3)
-	$(call BENCH,bring_up,--rounds 3)
-	$(call BENCH,up_stages,--rounds 2 --cold)
-	$(call BENCH,day2,--rounds 3)
-	$(call BENCH,cells,)
-	$(call BENCH,questions,)
+bench-webhook: SIZE = --calls 300
+bench-operator_alone bench-bring_up bench-day2: SIZE = --rounds 3
+bench-up_stages: SIZE = --rounds 2 --cold
 
-bench-alone: ## the operator beside kopf and controller-runtime, into docs/benchmarks.md; half an hour on an idle machine
-	PYTHONPATH=src $(PYTHON) bench/operator_alone.py --rounds 3 --output bench/results/operator-alone.json --docs docs
+# Each publishes its figures: bench/NAME.py with its options, and the file of its result.
+$(addprefix bench-,$(BENCHES)): bench-%:
+	PYTHONPATH=src $(PYTHON) bench/$*.py $(SIZE) --output bench/results/$(subst _,-,$*).json --docs docs
 
 generate: ## CRDs, access rules, install manifest, reference
 	PYTHONPATH=src $(PYTHON) -m openstack_operator.cli.generate
