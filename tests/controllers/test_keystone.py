@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 import urllib.parse
 from pathlib import Path
 from typing import Any
@@ -535,6 +536,7 @@ async def test_rotation_runs_with_rights_on_one_secret(world: Any) -> None:
     assert (cron["spec"]["schedule"], cron["spec"]["concurrencyPolicy"]) == ("7 */6 * * *", "Forbid")
     pod = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == (name, True)
+    assert pod["containers"][0]["command"][-1] == "120", "seconds between two rotations: longer than a kubelet takes"
     binding = await world.get(kinds.ROLEBINDING, name)
     subject = {"kind": "ServiceAccount", "name": name, "namespace": world.namespace}
     assert [{**one, "namespace": world.namespace} for one in binding["subjects"]] == [subject]
@@ -543,7 +545,7 @@ async def test_rotation_runs_with_rights_on_one_secret(world: Any) -> None:
 async def test_rotation_stages_a_new_key_with_the_rights_that_it_has_and_drops_the_oldest(
     world: Any, tmp_path: Path
 ) -> None:
-    """Case 45."""
+    """Case 45. Regression r1."""
     async with world.operator("keystone") as operator:
         await rolled_out(world)
         await operator.settle()
@@ -561,9 +563,9 @@ async def test_rotation_stages_a_new_key_with_the_rights_that_it_has_and_drops_t
     address = urllib.parse.urlsplit(world.cluster.url)
     environment = {"KUBERNETES_SERVICE_HOST": address.hostname or "", "KUBERNETES_SERVICE_PORT": str(address.port)}
 
-    async def rotate(secret: str) -> tuple[int, str]:
+    async def rotate(secret: str, apart: int = 0) -> tuple[int, str]:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", script.replace(place, str(account)), secret, "3",
+            sys.executable, "-c", script.replace(place, str(account)), secret, "3", str(apart),
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         output, _ = await process.communicate()
@@ -580,6 +582,12 @@ async def test_rotation_stages_a_new_key_with_the_rights_that_it_has_and_drops_t
     assert await rotate("keystone-fernet-keys") == (0, "primary key 3, 3 keys\n")
     third = await keys()
     assert third == {"0": third["0"], "2": second["2"], "3": second["0"]}, "the oldest went"
+    # A pod that has not seen the last rotation yet knows the key that signs since: not the one of a next rotation.
+    before = time.monotonic()
+    code, output = await rotate("keystone-fernet-keys", apart=3)
+    assert (code, output.splitlines()[-1]) == (0, "primary key 4, 3 keys")
+    assert output.startswith("rotated less than 3 s ago, which not every pod may have seen: waits ")
+    assert time.monotonic() - before >= 1, "times of the API server are whole seconds"
     code, output = await rotate("keystone-admin")
     assert code != 0
     assert "403" in output

@@ -65,20 +65,31 @@ ROWS = (
     ini.fixed("oslo_middleware", "enable_proxy_headers_parsing", True, "links name the host that the client used"),
 )
 
+SECONDS_APART = 120
+"""Between two rotations, at least. kubelet brings a changed Secret into a pod at its next look, which is a minute to a
+minute and a half away (its syncFrequency and jitter)."""
+
 ROTATE = '''\
 """Rotates the fernet keys in their Secret: the staged key 0 becomes the primary, a new one is staged, the oldest go.
 
 Pods see the new keys through their mounted Secret, without a restart. Runs in a CronJob that may read and change this
-one Secret. usage: rotate.py SECRET MAX_ACTIVE_KEYS
+one Secret. usage: rotate.py SECRET MAX_ACTIVE_KEYS SECONDS_APART
+
+A pod signs with what was staged before, so those that have not seen a rotation yet know the key: until the next one. So
+there is none before SECONDS_APART are over, by the API server's clock.
 """
 import base64
+import datetime
+import email.utils
 import json
 import os
 import ssl
 import sys
+import time
 import urllib.request
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+ROTATED = "openstack.k8s.io/rotated-at"
 
 
 def read(name):
@@ -87,6 +98,7 @@ def read(name):
 
 
 def call(verb, body=None):
+    """The Secret, and the time that the API server gives with it."""
     host = os.environ["KUBERNETES_SERVICE_HOST"]
     host = f"[{host}]" if ":" in host else host
     url = (
@@ -97,10 +109,25 @@ def call(verb, body=None):
     request = urllib.request.Request(url, body and json.dumps(body).encode(), headers, method=verb)
     context = ssl.create_default_context(cafile=f"{ACCOUNT}/ca.crt")
     with urllib.request.urlopen(request, timeout=30, context=context) as answer:
-        return json.load(answer)
+        return json.load(answer), email.utils.parsedate_to_datetime(answer.headers["Date"])
 
 
-secret = call("GET")
+def too_early(secret, now):
+    """Seconds until the keys may be rotated again: none where nobody knows of a rotation."""
+    try:
+        rotated = datetime.datetime.fromisoformat(secret["metadata"]["annotations"][ROTATED])
+        past = (now - rotated).total_seconds()
+    except (KeyError, TypeError, ValueError):
+        return 0
+    return min(max(apart - past, 0), apart)
+
+
+apart = int(sys.argv[3])
+secret, now = call("GET")
+while (left := too_early(secret, now)) > 0:
+    print(f"rotated less than {apart} s ago, which not every pod may have seen: waits {left:.0f} s", flush=True)
+    time.sleep(left)
+    secret, now = call("GET")
 keys = {int(name): value for name, value in secret["data"].items()}
 if 0 not in keys or len(keys) < 2:
     sys.exit("the Secret does not hold a staged and a primary key; nothing was changed")
@@ -110,9 +137,11 @@ keys[0] = base64.b64encode(new).decode()
 numbers = sorted(keys)
 keep = {0, *numbers[1:][-(int(sys.argv[2]) - 1):]}
 data = {str(number): value for number, value in keys.items() if number in keep}
+annotations = {**secret["metadata"].get("annotations", {}), ROTATED: now.isoformat()}
 # The test makes a lost race visible: nobody's keys are overwritten with older ones.
 call("PATCH", [
     {"op": "test", "path": "/metadata/resourceVersion", "value": secret["metadata"]["resourceVersion"]},
+    {"op": "add", "path": "/metadata/annotations", "value": annotations},
     {"op": "replace", "path": "/data", "value": data},
 ])
 print(f"primary key {max(keys)}, {len(data)} keys")

@@ -10,7 +10,14 @@ import yaml
 
 from openstack_operator.kit import blueprint, commands, config, kinds, labels, names, workloads, wsgi
 from openstack_operator.runtime.client import Object
-from openstack_operator.services.keystone.config import BOOTSTRAP_NAME, CREDENTIAL_KEYS, FERNET_KEYS, PORT, schedule
+from openstack_operator.services.keystone.config import (
+    BOOTSTRAP_NAME,
+    CREDENTIAL_KEYS,
+    FERNET_KEYS,
+    PORT,
+    SECONDS_APART,
+    schedule,
+)
 from openstack_operator.services.keystone.types import KeystoneSpec
 
 UID = 42425
@@ -157,6 +164,7 @@ def rotation(instance: str, spec: KeystoneSpec, sources: config.Sources, max_act
                 f"{config.SCRIPTS}/rotate.py",
                 fernet_secret(instance),
                 str(max_active_keys),
+                str(SECONDS_APART),
             ),
         ),
         own=spec,
