@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 
 import pytest
 
@@ -48,3 +49,29 @@ def test_an_observer_is_told_of_the_begin_and_the_end_of_each_stage() -> None:
             raise RuntimeError
     first = [("images", False), ("cluster", False), ("cluster", True), ("images", True)]
     assert told == [*first, ("operator", False), ("operator", True)]
+
+
+def test_the_last_of_many_lines_comes_too_and_nothing_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is waited for may be said once, right after another line, and hold for minutes."""
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.3)
+    out = io.StringIO()
+    shown = threading.Event()
+    with progress.Progress(out) as found, found.stage("build") as stage:
+        plain = found.plain
+
+        def observed(stage: progress.Stage, text: str) -> None:
+            plain(stage, text)
+            if text == "the third":
+                shown.set()
+
+        monkeypatch.setattr(found, "plain", observed)
+        for line in ("the first", "the second", "the third"):
+            stage.log(line)
+        assert shown.wait(10), out.getvalue()
+        stage.log("too late")
+        pending = stage.later
+        assert pending is not None
+    pending.join(10)
+    lines = [line.split("build: ")[1] for line in out.getvalue().splitlines() if "build: " in line]
+    assert lines[:3] == ["begins", "the first", "the third"]
+    assert len(lines) == 4, "the last one tells that it is done"

@@ -21,7 +21,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-# Without a terminal a stage's messages come at most this often: a build has thousands.
+# Without a terminal a stage's messages come at most this often: a build has thousands. The last one comes in the end:
+# what is waited for may be said once, and hold for minutes.
 QUIET_SECONDS = 5.0
 
 LINES = 4
@@ -39,6 +40,9 @@ class Stage:
     line: str = ""
     state: str = "at work"
     said: float = 0
+    printed: str = ""
+    later: threading.Timer | None = None
+    """What prints a line that came too soon after another."""
 
     def log(self, line: str) -> None:
         """What happens now, in one line."""
@@ -102,9 +106,26 @@ class Progress:
             self.observe(stage)
 
     def said(self, stage: Stage) -> None:
-        if time.monotonic() - stage.said >= QUIET_SECONDS:
-            stage.said = time.monotonic()
-            self.plain(stage, stage.line)
+        if self.live is not None:
+            return
+        with self.lock:
+            left = stage.said + QUIET_SECONDS - time.monotonic()
+            if left > 0 and stage.later is None:
+                stage.later = threading.Timer(left, self.catch_up, (stage,))
+                # Nobody waits for it at the end of the program.
+                stage.later.daemon = True
+                stage.later.start()
+            if left > 0:
+                return
+            stage.said, stage.printed = time.monotonic(), stage.line
+        self.plain(stage, stage.printed)
+
+    def catch_up(self, stage: Stage) -> None:
+        """The last of the lines that came too soon, if the stage is still at it."""
+        with self.lock:
+            stage.later = None
+        if stage.ended is None and stage.line != stage.printed:
+            self.said(stage)
 
     def plain(self, stage: Stage, text: str) -> None:
         if self.live is None:
